@@ -1,0 +1,35 @@
+# One library target a folder, with its tests and benches beside the code.
+#
+#   tessera_library(NAME name SOURCES ... DEPS ...)      static library tessera_<name>
+#   tessera_test(NAME name SOURCES ... DEPS ... [LABELS ...])   GoogleTest binary <name>, run by ctest
+#   tessera_bench(NAME name SOURCES ... DEPS ...)        Google Benchmark binary <name>
+#   tessera_binary(NAME name SOURCES ... DEPS ...)       program <name>
+
+function(tessera_library)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
+  add_library(tessera_${ARG_NAME} STATIC ${ARG_SOURCES})
+  target_include_directories(tessera_${ARG_NAME} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(tessera_${ARG_NAME} PUBLIC ${ARG_DEPS})
+endfunction()
+
+function(tessera_binary)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SOURCES})
+  target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
+endfunction()
+
+function(tessera_test)
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  tessera_binary(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})
+  set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+function(tessera_bench)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
+  tessera_binary(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} benchmark::benchmark)
+endfunction()

@@ -1,0 +1,65 @@
+// A device as the engine sees it: memory to receive into, and slots that run batches.
+#ifndef TESSERA_SERVER_DEVICE_DEVICE_H_
+#define TESSERA_SERVER_DEVICE_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "kernels/attention.h"
+#include "server/memory/staging_pool.h"
+
+namespace tessera {
+
+struct DeviceInfo {
+  int index = 0;
+  std::string name;           // "AMD EPYC", "NVIDIA H200"
+  std::string kernel;         // AttentionBackend::name()
+  int64_t memory_bytes = 0;   // arena; 0 where tensors stay in staging memory
+  int slots = 1;
+};
+
+// One call of a batch: its bytes in staging memory, and views into them.
+struct BatchItem {
+  absl::Span<const std::byte> input;
+  absl::Span<std::byte> output;
+  absl::Span<const SequenceView> sequences;  // pointers into input and output
+};
+
+// Durations of a batch's stages; zero where a device has no such stage.
+struct StageTimes {
+  absl::Duration copy_in;
+  absl::Duration compute;
+  absl::Duration copy_out;
+};
+
+struct BatchOutcome {
+  absl::Status status;
+  // True: the device is lost, the process must end (design §8). Otherwise an error concerns this batch alone.
+  bool sticky = false;
+  StageTimes times;
+  ForwardStats stats;
+};
+
+// Thread-safe; each slot is used by one thread at a time.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceInfo info() const = 0;
+  // Host memory that the device reads and writes fastest.
+  virtual StagingPool& staging() = 0;
+  // Device memory in use, of info().memory_bytes.
+  virtual int64_t memory_in_use() const = 0;
+
+  // Runs a batch on `slot` (0 to slots - 1) and returns when its outputs are in staging memory.
+  virtual BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_DEVICE_DEVICE_H_

@@ -1,0 +1,66 @@
+// One Attend call inside the server: where its bytes are, what is to be computed, and when each stage was reached.
+#ifndef TESSERA_SERVER_REQUEST_ATTEND_JOB_H_
+#define TESSERA_SERVER_REQUEST_ATTEND_JOB_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "kernels/attention.h"
+#include "server/memory/byte_budget.h"
+#include "server/memory/staging_pool.h"
+#include "server/request/attend_shape.h"
+#include "server/scheduler/job.h"
+
+namespace tessera {
+
+// Times at which a job passed from stage to stage; unset ones are InfinitePast. run_* are the batch's device times.
+struct JobTimes {
+  absl::Time received;  // first byte
+  absl::Time queued;
+  absl::Time launched;
+  absl::Time finished;
+  int64_t batch_jobs = 0;
+};
+
+// Owned by shared_ptr: the RPC holds it until the answer is sent, the engine while it runs. Its buffers live as long as
+// it does, so a call that is cancelled while it runs keeps its memory until the device has let go of it.
+class AttendJob final : public Job {
+ public:
+  // Runs once, on the thread that ended the job, with no lock of the scheduler or engine held. Must not block.
+  using DoneFn = std::function<void(const absl::Status& status, State where)>;
+
+  // `input` holds q, k, v end to end, `output` takes o, LSE end to end, both as `shape` lays them out.
+  // `charge` is held for the job's life.
+  AttendJob(Traits traits, AttendShape shape, StagingBuffer input, StagingBuffer output, ByteBudget::Charge charge,
+            DoneFn done);
+
+  const AttendShape& shape() const { return shape_; }
+  // Views into input() and output(), one a sequence.
+  const std::vector<SequenceView>& sequences() const { return sequences_; }
+  StagingBuffer& input() { return input_; }
+  StagingBuffer& output() { return output_; }
+  JobTimes& times() { return times_; }
+
+  // Estimated work: floating-point operations over visible pairs, plus kFlopsPerByte for each byte moved, so that many
+  // tiny calls and one huge one are weighed on one scale. At least 1.
+  static int64_t Cost(const AttendShape& shape);
+  static BatchKey Key(const AttentionParams& params);
+
+ private:
+  void OnDone(const absl::Status& status, State where) override;
+
+  const AttendShape shape_;
+  StagingBuffer input_;
+  StagingBuffer output_;
+  std::vector<SequenceView> sequences_;
+  ByteBudget::Charge charge_;
+  JobTimes times_;
+  DoneFn done_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_REQUEST_ATTEND_JOB_H_

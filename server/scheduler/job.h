@@ -1,0 +1,80 @@
+// One unit of work as the scheduler sees it: what it costs, with whom it may share a batch, and how it ends.
+//
+// A job moves  kCreated -> kQueued -> kBatched -> kRunning -> kDone  and may jump to kDone from anywhere. Whoever moves it
+// to kDone decides its one terminal status; every later attempt loses and changes nothing. So completion, deadline,
+// cancellation and shutdown race safely: memory is held by reference count, the outcome by the state.
+#ifndef TESSERA_SERVER_SCHEDULER_JOB_H_
+#define TESSERA_SERVER_SCHEDULER_JOB_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace tessera {
+
+// Jobs whose keys are equal may share a batch. Opaque to the scheduler.
+struct BatchKey {
+  std::array<uint64_t, 6> words{};
+
+  friend bool operator==(const BatchKey&, const BatchKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const BatchKey& key) {
+    return H::combine(std::move(h), key.words);
+  }
+};
+
+enum class JobPriority : uint8_t { kLow, kNormal, kHigh };
+inline constexpr int kJobPriorities = 3;
+
+class Job {
+ public:
+  enum class State : uint8_t { kCreated, kQueued, kBatched, kRunning, kDone };
+
+  struct Traits {
+    BatchKey key;
+    std::string tenant;  // whose fair share it draws on
+    JobPriority priority = JobPriority::kNormal;
+    int64_t cost = 1;    // estimated work, > 0; see AttendJob::Cost
+    int64_t bytes = 0;   // memory held while it waits
+    int64_t tokens = 0;
+    absl::Time deadline = absl::InfiniteFuture();
+  };
+
+  explicit Job(Traits traits) : traits_(std::move(traits)) {}
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  virtual ~Job() = default;
+
+  const Traits& traits() const { return traits_; }
+  State state() const { return state_.load(std::memory_order_acquire); }
+
+  // Moves `from` to `to`; false, and no change, where the state is not `from`. REQUIRES: to != kDone.
+  bool Advance(State from, State to);
+
+  // Ends the job with `status` unless it has ended already; returns whether this call did. The winner runs OnDone on the
+  // calling thread, so call it with no lock held. `where` is the state it was ended in.
+  bool Finish(const absl::Status& status);
+
+ protected:
+  // Runs once. `where` is the state the job was in when it ended.
+  virtual void OnDone(const absl::Status& status, State where) = 0;
+
+ private:
+  const Traits traits_;
+  std::atomic<State> state_{State::kCreated};
+};
+
+using JobPtr = std::shared_ptr<Job>;
+
+// "created", "queue", "batch", "run", "done": label values.
+absl::string_view Name(Job::State state);
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_SCHEDULER_JOB_H_

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Installs whatever this checkout needs and the machine lacks. Idempotent; takes seconds when nothing is missing.
+#
+#   deploy/local/setup.sh          what is needed to build, to run the server and the example
+#   deploy/local/setup.sh --test   also what tests/run.sh needs
+#
+# Distribution packages go into the system (apt, as root or by sudo). Everything else stays in folders of the checkout
+# that git ignores: .venv (Python), .tools (npm), .cuda (the CUDA compiler, where the machine has none).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+with_tests=false
+for argument in "$@"; do
+  case "$argument" in
+    --test) with_tests=true ;;
+    *) echo "usage: $0 [--test]" >&2; exit 64 ;;
+  esac
+done
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+packages=(
+  g++ cmake ninja-build ccache mold git curl
+  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
+  prometheus-cpp-dev libcurl4-openssl-dev zlib1g-dev libhwy-dev nlohmann-json3-dev libspdlog-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  python3 python3-venv python3-pip
+)
+if $with_tests; then
+  packages+=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16 libopenblas-dev)
+  command -v npm >/dev/null || packages+=(nodejs npm)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "setup: installing ${missing[*]}"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# once NAME FILE... -- COMMAND...: runs the command unless it has succeeded before with files of the same content.
+once() {
+  local stamp=".tools/stamps/$1" files=() sum
+  shift
+  while [ "$1" != -- ]; do files+=("$1"); shift; done
+  shift
+  sum=$(sha256sum "${BASH_SOURCE[0]}" "${files[@]}" | sha256sum)
+  [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ] && return
+  "$@"
+  mkdir -p "$(dirname "$stamp")"
+  echo "$sum" >"$stamp"
+}
+
+# The CUDA 13.0 compiler, runtime and headers as NVIDIA's wheels. They lack the lib64 folder that nvcc links from.
+install_cuda() {
+  echo "setup: no nvcc on this machine, installing the CUDA 13.0 compiler into .cuda"
+  rm -rf .cuda
+  .venv/bin/pip install -q --no-deps --target .cuda/site 'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' \
+    'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*'
+  ln -s site/nvidia/cu13/bin .cuda/bin
+  ln -s lib .cuda/site/nvidia/cu13/lib64
+}
+
+install_python() {
+  echo "setup: installing the Python client and its example into .venv"
+  .venv/bin/pip install -q --upgrade pip
+  .venv/bin/pip install -q ./client/python -r client/python/examples/minilm/requirements.txt
+}
+
+install_python_tests() {
+  echo "setup: installing the Python test tools into .venv"
+  .venv/bin/pip install -q -r client/python/requirements-test.txt
+}
+
+install_buf() {
+  echo "setup: installing buf into .tools"
+  npm install --silent --no-audit --no-fund --prefix .tools '@bufbuild/buf@1.75.0'
+}
+
+[ -x .venv/bin/python ] || python3 -m venv .venv
+mapfile -t python_sources < <(git ls-files client/python/src client/python/pyproject.toml client/python/setup.py \
+  client/python/examples/minilm/requirements.txt proto/tessera)
+once python "${python_sources[@]}" -- install_python
+if $with_tests; then
+  once python-tests client/python/requirements-test.txt -- install_python_tests
+  once buf -- install_buf
+  if ! command -v nvcc >/dev/null && ! [ -x /usr/local/cuda/bin/nvcc ]; then once cuda -- install_cuda; fi
+fi

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test of the project. Needs no GPU and no network beyond the package
+# registries; leaves no process behind.
+#
+#   tests/run.sh [STEP...]     default: every step, in this order
+#     proto     lint of the protocol
+#     includes  the include rules of docs/layers.md
+#     unit      release build with the CUDA code compiled, all C++ tests
+#     python    the Python client against a live server, types and lint
+#     job       the MiniLM job, once, through deploy/local/run.sh
+#     asan      AddressSanitizer and UndefinedBehaviorSanitizer, all C++ tests
+#     tsan      ThreadSanitizer, the tests that run threads
+#     clang     clang build with lock annotations as errors, clang-tidy, the fuzz target over its corpus
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-2}
+
+started=$SECONDS
+deploy/local/setup.sh --test
+echo "== set-up: $((SECONDS - started)) s"
+
+quiet() {
+  local log
+  log=$(mktemp)
+  "$@" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; return 1; }
+  grep -E 'Tessera:|warning:' "$log" || true
+  rm -f "$log"
+}
+
+step_proto() { .tools/node_modules/.bin/buf lint proto; }
+
+step_includes() { .venv/bin/python tests/includes/check.py; }
+
+step_unit() {
+  quiet cmake --preset cuda
+  quiet cmake --build --preset cuda
+  ctest --preset cuda
+}
+
+step_python() {
+  TESSERA_SERVER=$PWD/build/cuda/bin/tessera-server .venv/bin/python -m pytest -q client/python/tests
+  (cd client/python && ../../.venv/bin/python -m mypy --strict src && ../../.venv/bin/python -m ruff check .)
+}
+
+step_job() { TESSERA_PORT=0 deploy/local/run.sh --once; }
+
+step_asan() {
+  quiet cmake --preset asan
+  quiet cmake --build --preset asan
+  ctest --preset asan -LE slow
+}
+
+step_tsan() {
+  quiet cmake --preset tsan
+  quiet cmake --build --preset tsan
+  TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" ctest --preset tsan -LE slow
+}
+
+step_clang() {
+  quiet cmake --preset fuzz
+  quiet cmake --build --preset fuzz
+  tests/clang/tidy.sh
+}
+
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(proto includes unit python job asan tsan clang)
+for step in "${steps[@]}"; do
+  echo "== $step"
+  started=$SECONDS
+  "step_$step"
+  echo "== $step: $((SECONDS - started)) s"
+done

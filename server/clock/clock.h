@@ -18,7 +18,7 @@ class Clock {
   // Waits until `condition` holds or Now() reaches `deadline`; returns whether the condition holds. `mutex` must be held
   // and guards what the condition reads.
   virtual bool AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition, absl::Time deadline)
-      ABSL_SHARED_LOCKS_REQUIRED(mutex) = 0;
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) = 0;
 
   static Clock* Real();
 };

@@ -37,6 +37,9 @@ class Arena {
     friend auto operator<=>(const Extent&, const Extent&) = default;
   };
 
+  void AddFree(size_t offset, size_t size);
+  void RemoveFree(size_t offset, size_t size);
+
   size_t capacity_;
   size_t alignment_;
   size_t in_use_ = 0;

@@ -1,14 +1,17 @@
 // Host memory that payloads are received into and answered from: one region taken at start, never grown.
 //
 // On the CPU it is plain memory; a GPU device hands in pinned memory. Buffers are suballocated with exact accounting.
+// Under AddressSanitizer, bytes outside the buffers handed out are poisoned.
 #ifndef TESSERA_SERVER_MEMORY_STAGING_POOL_H_
 #define TESSERA_SERVER_MEMORY_STAGING_POOL_H_
 
 #include <cstddef>
-#include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/memory/arena.h"
@@ -52,7 +55,8 @@ class StagingPool {
     virtual std::byte* data() const = 0;
     virtual size_t size() const = 0;
   };
-  // RESOURCE_EXHAUSTED where the system has not so much address space.
+  // Pages are zero, and take physical memory only once touched. RESOURCE_EXHAUSTED where the system has not so much
+  // address space; INVALID_ARGUMENT for 0 bytes.
   static absl::StatusOr<std::unique_ptr<Region>> MapAnonymous(size_t bytes);
 
   explicit StagingPool(std::unique_ptr<Region> region);
@@ -60,6 +64,11 @@ class StagingPool {
   StagingPool& operator=(const StagingPool&) = delete;
   // REQUIRES: every buffer has been given back.
   ~StagingPool();
+
+  // Asked for leave before each allocation of so many bytes; an error is returned in its place. A fault device makes
+  // allocations fail by it. REQUIRES: called before the first Allocate.
+  using Gate = std::function<absl::Status(size_t bytes)>;
+  void set_gate(Gate gate) { gate_ = std::move(gate); }
 
   // RESOURCE_EXHAUSTED where no free piece is large enough now; INVALID_ARGUMENT where the pool never could be.
   // 0 bytes give an empty buffer.
@@ -71,9 +80,10 @@ class StagingPool {
 
  private:
   friend class StagingBuffer;
-  void Free(std::byte* data);
+  void Free(std::byte* data, size_t size);
 
   const std::unique_ptr<Region> region_;
+  Gate gate_;
   mutable absl::Mutex mutex_;
   Arena arena_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,0 +1,74 @@
+#include "server/memory/byte_budget.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+TEST(ByteBudget, ChargesAndGivesBack) {
+  ByteBudget budget(100);
+  {
+    absl::StatusOr<ByteBudget::Charge> charge = budget.Acquire(60);
+    ASSERT_TRUE(charge.ok());
+    EXPECT_EQ(charge->bytes(), 60);
+    EXPECT_EQ(budget.in_use(), 60);
+    EXPECT_TRUE(budget.Acquire(40).ok());
+    EXPECT_EQ(budget.in_use(), 60) << "a charge dropped at once is given back";
+  }
+  EXPECT_EQ(budget.in_use(), 0);
+}
+
+TEST(ByteBudget, RefusesWhatDoesNotFitNowAndWhatNeverWill) {
+  ByteBudget budget(100);
+  absl::StatusOr<ByteBudget::Charge> held = budget.Acquire(60);
+  ASSERT_TRUE(held.ok());
+  EXPECT_EQ(budget.Acquire(41).status().code(), absl::StatusCode::kResourceExhausted);
+  const absl::Status never = budget.Acquire(101).status();
+  EXPECT_EQ(never.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(never.message(), testing::HasSubstr("100"));
+  EXPECT_EQ(budget.in_use(), 60);
+  held->Release();
+  EXPECT_EQ(budget.in_use(), 0);
+  EXPECT_TRUE(budget.Acquire(100).ok());
+}
+
+TEST(ByteBudget, MovesCarryTheChargeOnce) {
+  ByteBudget budget(100);
+  ByteBudget::Charge a = *budget.Acquire(30);
+  ByteBudget::Charge b = std::move(a);
+  EXPECT_EQ(a.bytes(), 0);  // NOLINT(bugprone-use-after-move): a moved-from charge is empty
+  EXPECT_EQ(budget.in_use(), 30);
+  ByteBudget::Charge c = *budget.Acquire(50);
+  b = std::move(c);  // gives 30 back
+  EXPECT_EQ(budget.in_use(), 50);
+  b.Release();
+  b.Release();
+  EXPECT_EQ(budget.in_use(), 0);
+}
+
+TEST(ByteBudget, NeverOverdrawnByManyThreads) {
+  constexpr int64_t kLimit = 1000;
+  ByteBudget budget(kLimit);
+  std::vector<std::thread> threads;
+  std::vector<int64_t> most(4, 0);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&budget, &peak = most[t], t] {
+      for (int i = 0; i < 20000; ++i) {
+        absl::StatusOr<ByteBudget::Charge> charge = budget.Acquire(1 + (i * 37 + t * 101) % 400);
+        peak = std::max(peak, budget.in_use());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(budget.in_use(), 0);
+  EXPECT_THAT(most, testing::Each(testing::AllOf(testing::Gt(0), testing::Le(kLimit))));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -15,8 +15,8 @@ class Clock {
 
   virtual absl::Time Now() const = 0;
 
-  // Waits until `condition` holds or Now() reaches `deadline`; returns whether the condition holds. `mutex` must be held
-  // and guards what the condition reads.
+  // Waits until `condition` holds or Now() reaches `deadline`; returns whether the condition holds. `mutex` must be
+  // held and guards what the condition reads.
   virtual bool AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition, absl::Time deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) = 0;
 

@@ -12,8 +12,8 @@ absl::Time FakeClock::Now() const {
 // The waiter's mutex is locked before ours here, and after it has been released in Advance, so the two never nest the
 // other way round. A waiter that Advance is waking stays registered until Advance has let go of the waiter's mutex, for
 // which it must let go of it itself; so it looks at its condition once more afterwards.
-bool FakeClock::AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition, absl::Time deadline)
-    ABSL_NO_THREAD_SAFETY_ANALYSIS {
+bool FakeClock::AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition,
+                                  absl::Time deadline) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   for (;;) {
     std::list<Waiter>::iterator waiter;
     {
@@ -25,7 +25,8 @@ bool FakeClock::AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& con
     mutex->Unlock();
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(+[](bool* waking) { return !*waking; }, &waiter->waking));
+      mutex_.Await(absl::Condition(
+          +[](bool* waking) { return !*waking; }, &waiter->waking));
       waiters_.erase(waiter);
     }
     mutex->Lock();

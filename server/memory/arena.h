@@ -21,7 +21,8 @@ class Arena {
   // REQUIRES: alignment is a power of two. Capacity is rounded down to it.
   Arena(size_t capacity, size_t alignment);
 
-  // Offset of `bytes` rounded up to the alignment, or nothing where no free extent is large enough. REQUIRES: bytes > 0.
+  // Offset of `bytes` rounded up to the alignment, or nothing where no free extent is large enough. REQUIRES: bytes >
+  // 0.
   std::optional<size_t> Allocate(size_t bytes);
   // REQUIRES: `offset` came from Allocate and has not been freed since.
   void Free(size_t offset);

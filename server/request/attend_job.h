@@ -16,13 +16,16 @@
 
 namespace tessera {
 
-// Times at which a job passed from stage to stage; unset ones are InfinitePast. run_* are the batch's device times.
+// Times at which a job passed from stage to stage; unset ones are InfinitePast.
+//
+// The RPC writes `received` and `queued` before it enqueues the job. The engine writes the rest just before it ends the
+// job with OK; they mean nothing, and must not be read, where the job ended otherwise.
 struct JobTimes {
-  absl::Time received;  // first byte
-  absl::Time queued;
-  absl::Time launched;
-  absl::Time finished;
-  int64_t batch_jobs = 0;
+  absl::Time received = absl::InfinitePast();  // first byte
+  absl::Time queued = absl::InfinitePast();
+  absl::Time launched = absl::InfinitePast();  // its batch was handed to the device
+  absl::Time finished = absl::InfinitePast();  // its outputs were in staging memory
+  int64_t batch_jobs = 0;                      // jobs that ran together with it, itself included
 };
 
 // Owned by shared_ptr: the RPC holds it until the answer is sent, the engine while it runs. Its buffers live as long as
@@ -33,7 +36,7 @@ class AttendJob final : public Job {
   using DoneFn = std::function<void(const absl::Status& status, State where)>;
 
   // `input` holds q, k, v end to end, `output` takes o, LSE end to end, both as `shape` lays them out.
-  // `charge` is held for the job's life.
+  // `charge` is held for the job's life. REQUIRES: the buffers are as large as the shape says.
   AttendJob(Traits traits, AttendShape shape, StagingBuffer input, StagingBuffer output, ByteBudget::Charge charge,
             DoneFn done);
 
@@ -44,9 +47,14 @@ class AttendJob final : public Job {
   StagingBuffer& output() { return output_; }
   JobTimes& times() { return times_; }
 
+  // Floating-point operations that a device does in the time in which it moves one byte of the call in or out: between
+  // a CPU's 10 and a GPU's 200.
+  static constexpr double kFlopsPerByte = 64;
+
   // Estimated work: floating-point operations over visible pairs, plus kFlopsPerByte for each byte moved, so that many
-  // tiny calls and one huge one are weighed on one scale. At least 1.
+  // tiny calls and one huge one are weighed on one scale. 1 to 2^60.
   static int64_t Cost(const AttendShape& shape);
+  // Every field of `params`, packed without loss: equal keys mean equal parameters.
   static BatchKey Key(const AttentionParams& params);
 
  private:

@@ -1,8 +1,10 @@
 // One unit of work as the scheduler sees it: what it costs, with whom it may share a batch, and how it ends.
 //
-// A job moves  kCreated -> kQueued -> kBatched -> kRunning -> kDone  and may jump to kDone from anywhere. Whoever moves it
-// to kDone decides its one terminal status; every later attempt loses and changes nothing. So completion, deadline,
+// A job moves  kCreated -> kQueued -> kBatched -> kRunning -> kDone  and may jump to kDone from anywhere. Whoever moves
+// it to kDone decides its one terminal status; every later attempt loses and changes nothing. So completion, deadline,
 // cancellation and shutdown race safely: memory is held by reference count, the outcome by the state.
+//
+// Threading: Advance, Finish, state and traits may be called by any thread at any time.
 #ifndef TESSERA_SERVER_SCHEDULER_JOB_H_
 #define TESSERA_SERVER_SCHEDULER_JOB_H_
 
@@ -11,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -18,7 +21,7 @@
 
 namespace tessera {
 
-// Jobs whose keys are equal may share a batch. Opaque to the scheduler.
+// Jobs whose keys are equal may share a batch. Opaque to the scheduler; distinct kinds of work need distinct keys.
 struct BatchKey {
   std::array<uint64_t, 6> words{};
 
@@ -32,6 +35,9 @@ struct BatchKey {
 enum class JobPriority : uint8_t { kLow, kNormal, kHigh };
 inline constexpr int kJobPriorities = 3;
 
+class Job;
+using JobPtr = std::shared_ptr<Job>;
+
 class Job {
  public:
   enum class State : uint8_t { kCreated, kQueued, kBatched, kRunning, kDone };
@@ -40,8 +46,8 @@ class Job {
     BatchKey key;
     std::string tenant;  // whose fair share it draws on
     JobPriority priority = JobPriority::kNormal;
-    int64_t cost = 1;    // estimated work, > 0; see AttendJob::Cost
-    int64_t bytes = 0;   // memory held while it waits
+    int64_t cost = 1;   // estimated work, > 0; see AttendJob::Cost
+    int64_t bytes = 0;  // memory held while it waits
     int64_t tokens = 0;
     absl::Time deadline = absl::InfiniteFuture();
   };
@@ -57,8 +63,8 @@ class Job {
   // Moves `from` to `to`; false, and no change, where the state is not `from`. REQUIRES: to != kDone.
   bool Advance(State from, State to);
 
-  // Ends the job with `status` unless it has ended already; returns whether this call did. The winner runs OnDone on the
-  // calling thread, so call it with no lock held. `where` is the state it was ended in.
+  // Ends the job with `status` unless it has ended already; returns whether this call did. The winner runs OnDone on
+  // the calling thread, so call it with no lock held. `where` is the state it was ended in.
   bool Finish(const absl::Status& status);
 
  protected:
@@ -66,11 +72,27 @@ class Job {
   virtual void OnDone(const absl::Status& status, State where) = 0;
 
  private:
+  friend class FairQueue;
+  template <int kList>
+  friend class JobList;
+
+  // Where the job stands in a FairQueue; written only by the queue, under its owner's lock.
+  struct Neighbours {
+    Job* before = nullptr;
+    Job* after = nullptr;
+  };
+  struct Place {
+    JobPtr self;           // keeps the job alive while it waits; null where it does not
+    void* lane = nullptr;  // FairQueue::Lane
+    uint64_t arrival = 0;  // order of arrival
+    absl::Time queued;
+    std::array<Neighbours, 3> lists;
+  };
+
   const Traits traits_;
   std::atomic<State> state_{State::kCreated};
+  Place place_;
 };
-
-using JobPtr = std::shared_ptr<Job>;
 
 // "created", "queue", "batch", "run", "done": label values.
 absl::string_view Name(Job::State state);

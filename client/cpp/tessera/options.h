@@ -1,0 +1,55 @@
+// How a Client connects, cuts work up and retries.
+#ifndef TESSERA_CLIENT_CPP_TESSERA_OPTIONS_H_
+#define TESSERA_CLIENT_CPP_TESSERA_OPTIONS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "grpcpp/security/credentials.h"
+
+namespace tessera {
+
+// How an Attend call travels. docs/wire.md has the figures behind kAuto.
+enum class Transport {
+  kAuto,    // kStream: pipelined over long-lived streams; large calls are cut into chunks and striped over connections
+  kUnary,   // one RPC and one message a call; at most ClientOptions::unary_limit_bytes
+  kStream,  // always AttendStream
+};
+
+// Of calls that end with UNAVAILABLE or RESOURCE_EXHAUSTED; nothing else is tried again. The delay is the server's
+// pushback where it names one; otherwise it grows from initial_backoff by backoff_multiplier up to max_backoff, and a
+// random fifth of it either way. A retry that could not start before the deadline is not made.
+struct RetryPolicy {
+  int max_attempts = 4;  // the first one included; 1 turns retries off; gRPC itself takes at most 5 for unary calls
+  absl::Duration initial_backoff = absl::Milliseconds(50);
+  absl::Duration max_backoff = absl::Seconds(2);
+  double backoff_multiplier = 2;
+};
+
+struct ClientOptions {
+  // TCP connections, at least 1. Small calls go to the one with the fewest bytes outstanding; large ones use several.
+  int connections = 4;
+  // Payload of one message of a stream.
+  int64_t chunk_bytes = int64_t{1} << 20;
+  // A call whose q, k, v (or whose o, LSE) take at least this much is striped over several connections.
+  int64_t stripe_threshold_bytes = int64_t{4} << 20;
+  // Largest request or answer of a unary call; protobuf and gRPC end at 2 GiB.
+  int64_t unary_limit_bytes = int64_t{1} << 30;
+  Transport transport = Transport::kAuto;
+  // Of a call that names none. Infinite: no deadline.
+  absl::Duration default_timeout = absl::InfiniteDuration();
+  // Sent as metadata `tessera-tenant`, by which the server shares its time fairly. Empty: not sent.
+  std::string tenant;
+  RetryPolicy retry;
+  // Ping on a quiet connection with calls or streams open, and how long its answer may take.
+  absl::Duration keepalive_time = absl::Seconds(30);
+  absl::Duration keepalive_timeout = absl::Seconds(10);
+  // Null: plain text.
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CLIENT_CPP_TESSERA_OPTIONS_H_

@@ -6,8 +6,9 @@
 //   o[i, h] = sum_j softmax_j(s[i, j]) v[j, g(h)],   s[i, j] = cap(scale * dot(q[i, h], k[j, g(h)])) + mask(i, j)
 //   cap(x) = softcap > 0 ? softcap * tanh(x / softcap) : x,   g(h) = h / (q_heads / kv_heads)
 //
-// A row that sees no key gives o = 0 and LSE = -inf. LSE is the natural logarithm of sum_j exp(s[i, j]). NaN or infinity
-// in one row reaches only the rows that see it. Results are bitwise the same on every call, whoever shares the batch.
+// A row that sees no key gives o = 0 and LSE = -inf. LSE is the natural logarithm of sum_j exp(s[i, j]). NaN or
+// infinity in one row reaches only the rows that see it. Results are bitwise the same on every call, whoever shares the
+// batch.
 #ifndef TESSERA_KERNELS_ATTENTION_H_
 #define TESSERA_KERNELS_ATTENTION_H_
 
@@ -119,6 +120,9 @@ absl::Status ValidateParams(const AttentionParams& params);
 
 // INVALID_ARGUMENT for negative lengths, null pointers of non-empty tensors, and strides under the packed minimum.
 absl::Status ValidateSequence(const AttentionParams& params, const SequenceView& sequence);
+
+// Both of the above for a whole batch; a sequence's error names its index.
+absl::Status ValidateBatch(const AttentionParams& params, absl::Span<const SequenceView> sequences);
 
 }  // namespace tessera
 

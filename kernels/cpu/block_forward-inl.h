@@ -1,0 +1,217 @@
+// The tiled forward of one block of rows: a loop over key tiles, and within it over the block's panels.
+#if defined(TESSERA_KERNELS_CPU_BLOCK_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TESSERA_KERNELS_CPU_BLOCK_FORWARD_INL_H_
+#undef TESSERA_KERNELS_CPU_BLOCK_FORWARD_INL_H_
+#else
+#define TESSERA_KERNELS_CPU_BLOCK_FORWARD_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "kernels/attention.h"
+#include "kernels/cpu/block_forward.h"
+#include "kernels/cpu/pack-inl.h"
+#include "kernels/cpu/register_block-inl.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/softmax-inl.h"
+#include "kernels/cpu/tile_shape.h"
+#include "kernels/mask.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Keys of one tile that matter, relative to its beginning, packed in scratch.k and scratch.v.
+struct PackedTile {
+  int64_t first_key;   // of the tile's beginning, in the sequence
+  bool finite_values;  // no NaN or infinity among the packed V
+};
+
+// Rows column .. column + rows - 1 of the block, side by side in `vectors` vectors.
+struct Panel {
+  int64_t column;
+  int64_t rows;
+  int vectors;
+
+  int64_t width() const { return vectors * kLanes; }
+};
+
+template <typename T>
+class BlockForward {
+ public:
+  BlockForward(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block, Scratch& scratch)
+      : sequence_(sequence),
+        block_(block),
+        scratch_(scratch),
+        head_dim_(params.head_dim),
+        group_(params.q_heads / params.kv_heads),
+        mask_(params.mask, sequence.q_len, sequence.kv_len),
+        scale_(MakeScoreScale(params.scale, params.softcap)),
+        // The sign of the scale goes into Q, and so does a scale of 0.
+        query_factor_(params.scale > 0   ? 1.0f
+                      : params.scale < 0 ? -1.0f
+                                         : 0.0f) {}
+
+  HWY_INLINE void Run() {
+    Begin();
+    const KeyRange keys = VisibleToAny(0, block_.rows);
+    const int64_t first_tile = keys.begin / kTileKeys * kTileKeys;
+    for (int64_t tile = first_tile; tile < keys.end; tile += kTileKeys) RunTile(tile, keys);
+    Finish();
+  }
+
+ private:
+  int64_t Token(int64_t column) const { return (block_.first_row + column) / group_; }
+
+  KeyRange VisibleToAny(int64_t column, int64_t rows) const {
+    return mask_.VisibleToAny(Token(column), Token(column + rows - 1));
+  }
+
+  StackedRows Layout(const Strides& strides) const { return {strides, block_.kv_head * group_, group_}; }
+
+  Panel PanelAt(int64_t column) const {
+    const int64_t rows = std::min(kPanelVectors * kLanes, block_.rows - column);
+    return {column, rows, static_cast<int>((rows + kLanes - 1) / kLanes)};
+  }
+
+  HWY_INLINE void Begin() {
+    const T* q = static_cast<const T*>(sequence_.q);
+    const StackedRows layout = Layout(sequence_.q_strides);
+    for (int64_t column = 0; column < block_.rows;) {
+      const Panel panel = PanelAt(column);
+      PackQueries(q, layout, block_.first_row + column, panel.rows, head_dim_, query_factor_, panel.width(),
+                  scratch_.q + column * head_dim_);
+      column += panel.width();
+      std::fill_n(scratch_.o + panel.column * head_dim_, panel.width() * head_dim_, 0.0f);
+      std::fill_n(scratch_.row_max + panel.column, panel.width(), -kInfinity);
+      std::fill_n(scratch_.row_sum + panel.column, panel.width(), 0.0f);
+    }
+  }
+
+  HWY_INLINE void RunTile(int64_t first_key, const KeyRange& block_keys) {
+    const int64_t begin = std::max(block_keys.begin, first_key);
+    const int64_t end = std::min(block_keys.end, first_key + kTileKeys);
+    const int64_t offset = (begin - first_key) * kKeyStride;
+    const T* k = static_cast<const T*>(sequence_.k) + block_.kv_head * sequence_.k_strides.head +
+                 begin * sequence_.k_strides.token;
+    const T* v = static_cast<const T*>(sequence_.v) + block_.kv_head * sequence_.v_strides.head +
+                 begin * sequence_.v_strides.token;
+    PackKeys(k, sequence_.k_strides.token, end - begin, head_dim_, scratch_.k + offset);
+    const bool finite = PackKeys(v, sequence_.v_strides.token, end - begin, head_dim_, scratch_.v + offset);
+    const PackedTile tile{first_key, finite};
+    for (int64_t column = 0; column < block_.rows;) {
+      const Panel panel = PanelAt(column);
+      switch (panel.vectors) {
+        case 1:
+          RunPanel<1>(panel, tile);
+          break;
+        case 2:
+          RunPanel<2>(panel, tile);
+          break;
+        default:
+          RunPanel<kPanelVectors>(panel, tile);
+      }
+      column += panel.width();
+    }
+  }
+
+  template <int kVectors>
+  HWY_NOINLINE void RunPanel(const Panel& panel, const PackedTile& tile) {
+    const KeyRange any = Within(VisibleToAny(panel.column, panel.rows), tile.first_key);
+    if (any.empty()) return;
+    const KeyRange all =
+        Within(mask_.VisibleToAll(Token(panel.column), Token(panel.column + panel.rows - 1)), tile.first_key);
+    if (any == all) {
+      RunKeys<kVectors, false>(panel, any, /*guarded=*/false);
+    } else {
+      SetVisibleKeys(panel, tile.first_key);
+      RunKeys<kVectors, true>(panel, any, /*guarded=*/!tile.finite_values);
+    }
+  }
+
+  // The part of `keys` that lies in the tile at `first_key`, relative to it.
+  static KeyRange Within(const KeyRange& keys, int64_t first_key) {
+    const int64_t begin = std::clamp<int64_t>(keys.begin - first_key, 0, kTileKeys);
+    return {begin, std::clamp<int64_t>(keys.end - first_key, begin, kTileKeys)};
+  }
+
+  void SetVisibleKeys(const Panel& panel, int64_t first_key) {
+    for (int64_t row = 0; row < panel.width(); ++row) {
+      const KeyRange keys =
+          row < panel.rows ? Within(mask_.VisibleTo(Token(panel.column + row)), first_key) : KeyRange{};
+      scratch_.begin_key[row] = static_cast<float>(keys.begin);
+      scratch_.end_key[row] = static_cast<float>(keys.end);
+    }
+  }
+
+  template <int kVectors, bool kMasked>
+  HWY_INLINE void RunKeys(const Panel& panel, const KeyRange& keys, bool guarded) {
+    constexpr int64_t kPanel = kVectors * kLanes;
+    const float* q = scratch_.q + panel.column * head_dim_;
+    float* o = scratch_.o + panel.column * head_dim_;
+    const VisibleKeys visible{scratch_.begin_key, scratch_.end_key};
+    for (int64_t key = keys.begin / kSteps * kSteps; key < keys.end; key += kSteps) {
+      ScoreBlock<kVectors>(q, scratch_.k + key * kKeyStride, head_dim_, scratch_.scores + key * kPanel);
+    }
+    UpdateSoftmax<kVectors, kMasked>(scale_, keys.begin, keys.end, visible, scratch_.scores,
+                                     scratch_.row_max + panel.column, scratch_.row_sum + panel.column,
+                                     scratch_.rescale);
+    for (int64_t c = 0; c < head_dim_; c += kSteps) {
+      const float* v = scratch_.v + c;
+      if (kMasked && guarded) {
+        OutputBlock<kVectors, true>(v, scratch_.scores, keys.begin, keys.end, scratch_.rescale, visible,
+                                    o + c * kPanel);
+      } else {
+        OutputBlock<kVectors, false>(v, scratch_.scores, keys.begin, keys.end, scratch_.rescale, visible,
+                                     o + c * kPanel);
+      }
+    }
+  }
+
+  HWY_INLINE void Finish() {
+    FinishSoftmax(scale_, block_.rows, scratch_.row_max, scratch_.row_sum, scratch_.lse, scratch_.divide);
+    T* o = static_cast<T*>(sequence_.o);
+    const StackedRows o_layout = Layout(sequence_.o_strides);
+    for (int64_t column = 0; column < block_.rows;) {
+      const Panel panel = PanelAt(column);
+      UnpackOutputs(scratch_.o + column * head_dim_, scratch_.divide + column, panel.width(), o_layout,
+                    block_.first_row + column, panel.rows, head_dim_, o);
+      column += panel.width();
+    }
+    if (sequence_.lse == nullptr) return;
+    const StackedRows lse_layout = Layout(sequence_.lse_strides);
+    for (int64_t row = 0; row < block_.rows; ++row) {
+      sequence_.lse[lse_layout.Offset(block_.first_row + row)] = scratch_.lse[row];
+    }
+  }
+
+  const SequenceView& sequence_;
+  const RowBlock block_;
+  Scratch& scratch_;
+  const int64_t head_dim_;
+  const int64_t group_;
+  const MaskGeometry mask_;
+  const ScoreScale scale_;
+  const float query_factor_;
+};
+
+inline void ForwardBlockOnTarget(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block,
+                                 Scratch& scratch) {
+  switch (params.dtype) {
+    case DType::kFloat32:
+      return BlockForward<float>(params, sequence, block, scratch).Run();
+    case DType::kFloat16:
+      return BlockForward<Half>(params, sequence, block, scratch).Run();
+    case DType::kBFloat16:
+      return BlockForward<BFloat16>(params, sequence, block, scratch).Run();
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera
+HWY_AFTER_NAMESPACE();
+
+#endif  // TESSERA_KERNELS_CPU_BLOCK_FORWARD_INL_H_

@@ -1,0 +1,39 @@
+"""Attention as a network service: numpy arrays in, numpy arrays out."""
+
+from tessera.aio import AsyncClient
+from tessera.call import Attention, Timing
+from tessera.client import Client, PendingAttention
+from tessera.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    Error,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnavailableError,
+    UnimplementedError,
+)
+from tessera.options import Priority
+
+__all__ = [
+    "AsyncClient",
+    "Attention",
+    "CancelledError",
+    "Client",
+    "DeadlineExceededError",
+    "Error",
+    "InternalError",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "PendingAttention",
+    "PermissionDeniedError",
+    "Priority",
+    "ResourceExhaustedError",
+    "Timing",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnimplementedError",
+]

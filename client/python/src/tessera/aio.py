@@ -1,0 +1,202 @@
+"""The asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import grpc
+import numpy.typing as npt
+
+from tessera import dtypes, errors, retry
+from tessera.call import AttendCall, Attention
+from tessera.chunks import Incoming, Outgoing
+from tessera.options import Priority, Window
+from tessera.transport import ATTEND, ATTEND_STREAM, GET_SERVER_INFO, PLAN_TILES, Rotation, Transport
+from tessera.v1 import server_pb2
+
+
+class AsyncClient:
+    """As Client, for one event loop: the one running when its first method is awaited.
+
+    The parameters are Client's. Cancelling a task that awaits a call withdraws the call from the server.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        connections: int = Transport.connections,
+        tenant: str | None = Transport.tenant,
+        timeout: float | None = Transport.timeout,
+        chunk_bytes: int = Transport.chunk_bytes,
+        stream_threshold: int = Transport.stream_threshold,
+        stripe_threshold: int | None = Transport.stripe_threshold,
+        credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
+        self._transport = Transport(
+            target=target,
+            connections=connections,
+            tenant=tenant,
+            timeout=timeout,
+            chunk_bytes=chunk_bytes,
+            stream_threshold=stream_threshold,
+            stripe_threshold=stripe_threshold,
+            credentials=credentials,
+        )
+        self._channels: list[grpc.aio.Channel] = []
+        self._rotation = Rotation(connections)
+
+    async def attend(
+        self,
+        q: npt.ArrayLike,
+        k: npt.ArrayLike,
+        v: npt.ArrayLike,
+        *,
+        q_lengths: Sequence[int] | None = None,
+        kv_lengths: Sequence[int] | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+        softcap: float = 0.0,
+        return_lse: bool = False,
+        priority: Priority = Priority.NORMAL,
+        timeout: float | None = None,
+    ) -> Attention:
+        """As Client.attend. The arrays must not change before it returns."""
+        call = AttendCall(
+            q,
+            k,
+            v,
+            q_lengths=q_lengths,
+            kv_lengths=kv_lengths,
+            causal=causal,
+            window=window,
+            scale=scale,
+            softcap=softcap,
+            return_lse=return_lse,
+            priority=priority,
+        )
+        limit = self._transport.timeout if timeout is None else timeout
+        if self._transport.streamed(call.payload_bytes):
+            return await self._attend_streamed(call, limit)
+        return call.parse(await self._ask(ATTEND, call.serialize(), limit))
+
+    async def server_info(self, *, timeout: float | None = None) -> server_pb2.GetServerInfoResponse:
+        """As Client.server_info."""
+        request = server_pb2.GetServerInfoRequest()
+        return server_pb2.GetServerInfoResponse.FromString(
+            await self._ask(GET_SERVER_INFO, request.SerializeToString(), timeout)
+        )
+
+    async def plan_tiles(
+        self,
+        *,
+        sram_bytes: int = 0,
+        head_dim: int = 0,
+        dtype: str = "float16",
+        stages: int = 0,
+        sequence_length: int = 0,
+        tile: int = 0,
+        timeout: float | None = None,
+    ) -> server_pb2.PlanTilesResponse:
+        """As Client.plan_tiles."""
+        request = server_pb2.PlanTilesRequest(
+            sram_bytes=sram_bytes,
+            head_dim=head_dim,
+            dtype=dtypes.parse(dtype),
+            stages=stages,
+            sequence_length=sequence_length,
+            tile=tile,
+        )
+        return server_pb2.PlanTilesResponse.FromString(
+            await self._ask(PLAN_TILES, request.SerializeToString(), timeout)
+        )
+
+    async def close(self) -> None:
+        """Cancels what is in flight and closes the connections."""
+        channels, self._channels = self._channels, []
+        await asyncio.gather(*(channel.close() for channel in channels))
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _connections(self) -> list[grpc.aio.Channel]:
+        """Made at the first call, for a channel belongs to the loop that runs when it is made."""
+        if not self._channels:
+            target, credentials = self._transport.target, self._transport.credentials
+            arguments = self._transport.channel_arguments()
+            self._channels = [
+                grpc.aio.insecure_channel(target, arguments)
+                if credentials is None
+                else grpc.aio.secure_channel(target, credentials, arguments)
+                for _ in range(self._transport.connections)
+            ]
+        return self._channels
+
+    async def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
+        """One unary call, serialized in and out."""
+        channel = self._connections()[self._rotation.take()]
+        limit = self._transport.timeout if timeout is None else timeout
+        stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+        try:
+            return await stub(request, timeout=limit, metadata=self._transport.metadata())
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error) from None
+
+    async def _attend_streamed(self, call: AttendCall, timeout: float | None) -> Attention:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        attempt = 0
+        while True:
+            attempt += 1
+            remaining = None if deadline is None else deadline - time.monotonic()
+            try:
+                return await self._attempt(call, remaining)
+            except errors.Error as error:
+                wait = retry.delay(error, attempt, None if deadline is None else deadline - time.monotonic())
+                if wait is None:
+                    raise
+            await asyncio.sleep(wait)
+
+    async def _attempt(self, call: AttendCall, timeout: float | None) -> Attention:
+        channels = self._connections()
+        stripes = self._transport.stripes(call.payload_bytes)
+        if stripes == 1:
+            channels = [channels[self._rotation.take()]]
+        outgoing = Outgoing(call, streams=stripes, chunk_bytes=self._transport.chunk_bytes, timeout=timeout)
+        incoming = Incoming(call, streams=stripes)
+        methods: list[grpc.aio.StreamStreamMultiCallable[bytes, bytes]] = [
+            channel.stream_stream(ATTEND_STREAM) for channel in channels
+        ]
+        streams = [
+            method(outgoing.messages(index), timeout=timeout, metadata=self._transport.metadata())
+            for index, method in enumerate(methods)
+        ]
+        readers = [asyncio.ensure_future(_read(stream, index, incoming)) for index, stream in enumerate(streams)]
+        try:
+            await asyncio.gather(*readers)
+        finally:
+            # After a failure or a cancellation; otherwise all have ended.
+            for stream in streams:
+                stream.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
+        return incoming.attention()
+
+
+async def _read(stream: Any, index: int, incoming: Incoming) -> None:
+    try:
+        async for message in stream:
+            incoming.absorb(index, message)
+    except grpc.RpcError as error:
+        raise errors.from_rpc(error) from None

@@ -1,0 +1,282 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+import grpc
+import numpy.typing as npt
+
+from tessera import dtypes, errors
+from tessera.call import AttendCall, Attention
+from tessera.options import Priority, Window
+from tessera.transfer import Transfer
+from tessera.transport import ATTEND, ATTEND_STREAM, GET_SERVER_INFO, PLAN_TILES, Rotation, Transport
+from tessera.v1 import server_pb2
+
+
+class PendingAttention(Future[Attention]):
+    """A call in flight. `cancel` withdraws it from the server, whether it waits or runs there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._withdraw: Callable[[], object] = lambda: None
+
+    def cancel(self) -> bool:
+        cancelled = super().cancel()
+        if cancelled:
+            self._withdraw()
+        return cancelled
+
+    def _settle(self, answer: Callable[[], Attention]) -> None:
+        """Takes the outcome of `answer`. The call stays cancellable while `answer` blocks."""
+        try:
+            attention = answer()
+        except Exception as error:
+            if self.set_running_or_notify_cancel():
+                self.set_exception(error)
+        else:
+            if self.set_running_or_notify_cancel():
+                self.set_result(attention)
+
+
+class Client:
+    """A server's attention, over several connections. Threads may share a client; close it, or use it in `with`.
+
+    connections: HTTP/2 connections; calls take turns on them.
+    tenant: whose fair share of the server the calls draw on; None is the server's default tenant.
+    timeout: seconds a call may take unless it says otherwise; None is unbounded.
+    chunk_bytes: payload of one message of a streamed call.
+    stream_threshold: calls with more bytes of q + k + v than this are streamed in chunks.
+    stripe_threshold: calls with at least so many are streamed over all connections at once, which needs a target that
+        is a single server; None: never.
+    credentials: for TLS; None is plaintext.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        connections: int = Transport.connections,
+        tenant: str | None = Transport.tenant,
+        timeout: float | None = Transport.timeout,
+        chunk_bytes: int = Transport.chunk_bytes,
+        stream_threshold: int = Transport.stream_threshold,
+        stripe_threshold: int | None = Transport.stripe_threshold,
+        credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
+        self._transport = Transport(
+            target=target,
+            connections=connections,
+            tenant=tenant,
+            timeout=timeout,
+            chunk_bytes=chunk_bytes,
+            stream_threshold=stream_threshold,
+            stripe_threshold=stripe_threshold,
+            credentials=credentials,
+        )
+        arguments = self._transport.channel_arguments()
+        self._channels = [
+            grpc.insecure_channel(target, arguments)
+            if credentials is None
+            else grpc.secure_channel(target, credentials, arguments)
+            for _ in range(connections)
+        ]
+        # Messages are bytes already, hence no serializers.
+        self._attend: list[grpc.UnaryUnaryMultiCallable[bytes, bytes]] = [
+            channel.unary_unary(ATTEND) for channel in self._channels
+        ]
+        self._attend_stream: list[grpc.StreamStreamMultiCallable[bytes, bytes]] = [
+            channel.stream_stream(ATTEND_STREAM) for channel in self._channels
+        ]
+        self._rotation = Rotation(connections)
+        # One thread for each streamed call under way.
+        self._executor = ThreadPoolExecutor(max_workers=2 * connections, thread_name_prefix="tessera-transfer")
+        self._lock = threading.Lock()
+        self._transfers: set[Transfer] = set()  # guarded by _lock; those not done
+
+    def attend(
+        self,
+        q: npt.ArrayLike,
+        k: npt.ArrayLike,
+        v: npt.ArrayLike,
+        *,
+        q_lengths: Sequence[int] | None = None,
+        kv_lengths: Sequence[int] | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+        softcap: float = 0.0,
+        return_lse: bool = False,
+        priority: Priority = Priority.NORMAL,
+        timeout: float | None = None,
+    ) -> Attention:
+        """softmax(scale * q k^T + mask) v. Blocks; raises tessera.Error where the call fails, ValueError where the
+        arguments cannot be right.
+
+        q: [tokens, q_heads, head_dim]; k, v: [kv_tokens, kv_heads, head_dim], all rows of sequence 0, then of sequence
+            1, ...; or each with a leading batch dimension. float32, float16 or bfloat16 (of ml_dtypes).
+        q_lengths, kv_lengths: tokens of each sequence. Without them the arrays are one sequence; without kv_lengths
+            they are q_lengths.
+        causal: rows see keys up to their own position; the last row stands at the last key.
+        window: (left, right) keys seen on either side, -1 unbounded; one number for both. With `causal`, left only.
+        scale: default 1 / sqrt(head_dim).
+        softcap: c > 0 makes scores c * tanh(score / c).
+        timeout: seconds, in place of the client's.
+        """
+        pending = self.submit(
+            q,
+            k,
+            v,
+            q_lengths=q_lengths,
+            kv_lengths=kv_lengths,
+            causal=causal,
+            window=window,
+            scale=scale,
+            softcap=softcap,
+            return_lse=return_lse,
+            priority=priority,
+            timeout=timeout,
+        )
+        try:
+            return pending.result()
+        except BaseException:
+            pending.cancel()
+            raise
+
+    def submit(
+        self,
+        q: npt.ArrayLike,
+        k: npt.ArrayLike,
+        v: npt.ArrayLike,
+        *,
+        q_lengths: Sequence[int] | None = None,
+        kv_lengths: Sequence[int] | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+        softcap: float = 0.0,
+        return_lse: bool = False,
+        priority: Priority = Priority.NORMAL,
+        timeout: float | None = None,
+    ) -> PendingAttention:
+        """As attend, but returns at once. The arrays of a streamed call must not change until it is done."""
+        call = AttendCall(
+            q,
+            k,
+            v,
+            q_lengths=q_lengths,
+            kv_lengths=kv_lengths,
+            causal=causal,
+            window=window,
+            scale=scale,
+            softcap=softcap,
+            return_lse=return_lse,
+            priority=priority,
+        )
+        limit = self._transport.timeout if timeout is None else timeout
+        if self._transport.streamed(call.payload_bytes):
+            return self._submit_streamed(call, limit)
+        return self._submit_unary(call, limit)
+
+    def server_info(self, *, timeout: float | None = None) -> server_pb2.GetServerInfoResponse:
+        """Version, backend, devices, limits and occupancy of the server."""
+        request = server_pb2.GetServerInfoRequest()
+        return server_pb2.GetServerInfoResponse.FromString(
+            self._ask(GET_SERVER_INFO, request.SerializeToString(), timeout)
+        )
+
+    def plan_tiles(
+        self,
+        *,
+        sram_bytes: int = 0,
+        head_dim: int = 0,
+        dtype: str = "float16",
+        stages: int = 0,
+        sequence_length: int = 0,
+        tile: int = 0,
+        timeout: float | None = None,
+    ) -> server_pb2.PlanTilesResponse:
+        """On-chip memory of a tiled kernel, the tile that fits, and its traffic. 0 takes the server's default."""
+        request = server_pb2.PlanTilesRequest(
+            sram_bytes=sram_bytes,
+            head_dim=head_dim,
+            dtype=dtypes.parse(dtype),
+            stages=stages,
+            sequence_length=sequence_length,
+            tile=tile,
+        )
+        return server_pb2.PlanTilesResponse.FromString(self._ask(PLAN_TILES, request.SerializeToString(), timeout))
+
+    def close(self) -> None:
+        """Cancels what is in flight, which then fails with CancelledError, and closes the connections."""
+        with self._lock:
+            transfers = list(self._transfers)
+        for transfer in transfers:
+            transfer.cancel()
+        self._executor.shutdown()
+        for channel in self._channels:
+            channel.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _submit_unary(self, call: AttendCall, timeout: float | None) -> PendingAttention:
+        method = self._attend[self._rotation.take()]
+        rpc = method.future(call.serialize(), timeout=timeout, metadata=self._transport.metadata())
+        pending = PendingAttention()
+        pending._withdraw = rpc.cancel
+
+        def answer() -> Attention:
+            try:
+                return call.parse(rpc.result())
+            except grpc.FutureCancelledError:
+                raise errors.CancelledError("the client was closed") from None
+            except grpc.RpcError as error:
+                raise errors.from_rpc(error) from None
+
+        rpc.add_done_callback(lambda _: pending._settle(answer))
+        return pending
+
+    def _submit_streamed(self, call: AttendCall, timeout: float | None) -> PendingAttention:
+        stripes = self._transport.stripes(call.payload_bytes)
+        methods = self._attend_stream if stripes > 1 else [self._attend_stream[self._rotation.take()]]
+        transfer = Transfer(
+            call,
+            methods,
+            chunk_bytes=self._transport.chunk_bytes,
+            deadline=None if timeout is None else time.monotonic() + timeout,
+            metadata=self._transport.metadata(),
+        )
+        pending = PendingAttention()
+        pending._withdraw = transfer.cancel
+        with self._lock:
+            self._transfers.add(transfer)
+        self._executor.submit(self._run, transfer, pending)
+        return pending
+
+    def _run(self, transfer: Transfer, pending: PendingAttention) -> None:
+        pending._settle(transfer.run)
+        with self._lock:
+            self._transfers.discard(transfer)
+
+    def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
+        """One call of the ServerService, serialized in and out."""
+        stub: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channels[self._rotation.take()].unary_unary(method)
+        limit = self._transport.timeout if timeout is None else timeout
+        try:
+            return stub(request, timeout=limit, metadata=self._transport.metadata())
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error) from None

@@ -1,0 +1,122 @@
+"""Exceptions: one class for each gRPC status code that the server answers with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+
+class Error(Exception):
+    """A call that failed. `code` is the gRPC status, `message` the server's words."""
+
+    code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
+
+    def __init__(self, message: str, *, code: grpc.StatusCode | None = None, retry_after: float | None = None):
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+        self.message = message
+        # Seconds after which the server expects to have room; None where it did not say.
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.code.name}: {self.message}"
+
+
+class InvalidArgumentError(Error):
+    """The request can never succeed: a shape, type, length or option that the server refuses."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class ResourceExhaustedError(Error):
+    """No room now: the queue, the byte budget or the device is full. The client has already tried again."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class UnavailableError(Error):
+    """The server is draining, restarting or unreachable. The client has already tried again."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class DeadlineExceededError(Error, TimeoutError):
+    """`timeout` ran out; the server has dropped the work."""
+
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class CancelledError(Error):
+    """The server says that the call was cancelled."""
+
+    code = grpc.StatusCode.CANCELLED
+
+
+class NotFoundError(Error):
+    """The named thing does not exist."""
+
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class UnimplementedError(Error):
+    """The server has no such method or option."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class InternalError(Error):
+    """A fault in the server, or an answer that does not fit its request."""
+
+    code = grpc.StatusCode.INTERNAL
+
+
+class PermissionDeniedError(Error):
+    """The caller may not do this."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class UnauthenticatedError(Error):
+    """The caller's credentials are missing or wrong."""
+
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+
+_CLASSES: dict[grpc.StatusCode, type[Error]] = {
+    error.code: error
+    for error in (
+        InvalidArgumentError,
+        ResourceExhaustedError,
+        UnavailableError,
+        DeadlineExceededError,
+        CancelledError,
+        NotFoundError,
+        UnimplementedError,
+        InternalError,
+        PermissionDeniedError,
+        UnauthenticatedError,
+    )
+}
+_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+
+
+def from_status(code: grpc.StatusCode, message: str, retry_after: float | None = None) -> Error:
+    """The exception of a status that is not OK."""
+    return _CLASSES.get(code, Error)(message, code=code, retry_after=retry_after)
+
+
+def from_number(code: int, message: str, retry_after: float | None = None) -> Error:
+    """As from_status, for a google.rpc.Code value; unknown values become UNKNOWN."""
+    return from_status(_CODES.get(code, grpc.StatusCode.UNKNOWN), message, retry_after)
+
+
+def from_rpc(error: grpc.RpcError) -> Error:
+    """The exception of a failed RPC, sync or asyncio, with the server's pushback if it sent one."""
+    failed: Any = error  # what gRPC raises is also a Call, which its types do not say
+    retry_after = None
+    for key, value in failed.trailing_metadata() or ():
+        if key == "grpc-retry-pushback-ms" and int(value) >= 0:
+            retry_after = int(value) / 1000
+    return from_status(failed.code(), failed.details() or "", retry_after)

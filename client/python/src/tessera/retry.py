@@ -1,0 +1,52 @@
+"""When a call is tried again. Attention has no side effects, so every call may be.
+
+gRPC's own machinery retries unary calls, by the service config below, and heeds the server's pushback. The answers of a
+stream carry a status of their own, which gRPC does not see; streamed calls are retried by the client, by the same rule.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+from tessera.errors import Error, ResourceExhaustedError, UnavailableError
+
+ATTEMPTS = 5
+_INITIAL_BACKOFF = 0.05  # seconds
+_MAX_BACKOFF = 2.0
+_MULTIPLIER = 2.0
+
+SERVICE_CONFIG = json.dumps(
+    {
+        "methodConfig": [
+            {
+                "name": [
+                    {"service": "tessera.v1.AttentionService", "method": "Attend"},
+                    {"service": "tessera.v1.ServerService"},
+                ],
+                "retryPolicy": {
+                    "maxAttempts": ATTEMPTS,
+                    "initialBackoff": f"{_INITIAL_BACKOFF}s",
+                    "maxBackoff": f"{_MAX_BACKOFF}s",
+                    "backoffMultiplier": _MULTIPLIER,
+                    "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
+                },
+            }
+        ]
+    }
+)
+
+
+def delay(error: Error, attempt: int, remaining: float | None) -> float | None:
+    """Seconds to wait after the failure of attempt number `attempt`, from 1; None: give up.
+
+    `remaining` is what is left of the call's time, None where that is unbounded. The server's pushback goes before the
+    client's own backoff, which is random between 0 and a bound that doubles.
+    """
+    if not isinstance(error, (ResourceExhaustedError, UnavailableError)) or attempt >= ATTEMPTS:
+        return None
+    if error.retry_after is not None:
+        wait = error.retry_after
+    else:
+        wait = random.uniform(0, min(_MAX_BACKOFF, _INITIAL_BACKOFF * _MULTIPLIER ** (attempt - 1)))
+    return wait if remaining is None or wait < remaining else None

@@ -1,0 +1,80 @@
+"""How calls travel: the settings that both clients share, and gRPC's channel arguments."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from tessera import retry
+
+ATTEND = "/tessera.v1.AttentionService/Attend"
+ATTEND_STREAM = "/tessera.v1.AttentionService/AttendStream"
+GET_SERVER_INFO = "/tessera.v1.ServerService/GetServerInfo"
+PLAN_TILES = "/tessera.v1.ServerService/PlanTiles"
+
+_MAX_STRIPES = 64
+
+
+@dataclass(frozen=True)
+class Transport:
+    """ValueError from the constructor for settings out of range. Sizes are in bytes of q + k + v, times in seconds."""
+
+    target: str
+    connections: int = 4
+    tenant: str | None = None
+    timeout: float | None = 60.0
+    chunk_bytes: int = 1 << 20
+    stream_threshold: int = 2 << 20
+    stripe_threshold: int | None = 16 << 20
+    credentials: grpc.ChannelCredentials | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.connections <= _MAX_STRIPES:
+            raise ValueError(f"connections is {self.connections}; must be from 1 to {_MAX_STRIPES}")
+        if self.chunk_bytes < 1:
+            raise ValueError(f"chunk_bytes is {self.chunk_bytes}; must be positive")
+        if self.timeout is not None and self.timeout <= 0:
+            raise ValueError(f"timeout is {self.timeout}; must be positive")
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        return () if self.tenant is None else (("tessera-tenant", self.tenant),)
+
+    def streamed(self, payload_bytes: int) -> bool:
+        """Whether a call goes through AttendStream in chunks rather than in one message."""
+        return payload_bytes > self.stream_threshold
+
+    def stripes(self, payload_bytes: int) -> int:
+        """Connections that a streamed call is spread over."""
+        return self.connections if self.stripe_threshold is not None and payload_bytes >= self.stripe_threshold else 1
+
+    def channel_arguments(self) -> list[tuple[str, Any]]:
+        """Of one connection; channels made with them share none."""
+        return [
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", -1),
+            # The peer is told that nothing but identity is understood, so that it never compresses either.
+            ("grpc.default_compression_algorithm", 0),
+            ("grpc.compression_enabled_algorithms_bitset", 1),
+            ("grpc.keepalive_time_ms", 30_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.enable_retries", 1),
+            ("grpc.service_config", retry.SERVICE_CONFIG),
+            # A call larger than this buffer would not be retried.
+            ("grpc.per_rpc_retry_buffer_size", 2 * self.stream_threshold + (1 << 20)),
+        ]
+
+
+class Rotation:
+    """Hands out indices 0 to count - 1 in turn. Threads may share it."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._next = itertools.count()
+
+    def take(self) -> int:
+        return next(self._next) % self._count

@@ -1,0 +1,109 @@
+"""The asyncio client against the fake server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+import attention_cases
+import tessera
+from fake_server import Failure, FakeServer
+from test_client import CODES, TRANSPORTS, Q
+
+
+async def attend(server: FakeServer, transport: dict[str, Any], *arrays: Any, **options: Any) -> tessera.Attention:
+    async with tessera.AsyncClient(server.target, **transport) as client:
+        return await client.attend(*arrays, **options)
+
+
+async def released(semaphore: threading.Semaphore) -> None:
+    """Waits for the fake server, whose threads are not asyncio's."""
+    assert await asyncio.get_running_loop().run_in_executor(None, lambda: semaphore.acquire(timeout=10))
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("case", attention_cases.CASES, ids=lambda case: case.name)
+def test_attends(
+    server: FakeServer, transport: dict[str, Any], case: attention_cases.Case, rng: np.random.Generator
+) -> None:
+    q, k, v = attention_cases.make(case, rng)
+    result = asyncio.run(attend(server, transport, q, k, v, **case.options))
+    attention_cases.check(result, q, k, v, case.options)
+
+
+@TRANSPORTS
+@pytest.mark.parametrize(("code", "kind"), CODES, ids=lambda value: getattr(value, "name", ""))
+def test_status_becomes_its_error(
+    server: FakeServer, transport: dict[str, Any], code: grpc.StatusCode, kind: type[tessera.Error]
+) -> None:
+    server.failures = [Failure(code, "head_dim is 12")]
+    with pytest.raises(kind, match="head_dim is 12"):
+        asyncio.run(attend(server, transport, Q, Q, Q))
+
+
+@TRANSPORTS
+def test_full_server_is_tried_again(server: FakeServer, transport: dict[str, Any]) -> None:
+    server.failures = [Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, pushback_ms=1)]
+    attention_cases.check(asyncio.run(attend(server, transport, Q, Q, Q)), Q, Q, Q, {})
+    assert len(server.calls) > 1
+
+
+@TRANSPORTS
+def test_timeout(server: FakeServer, transport: dict[str, Any]) -> None:
+    server.hold = threading.Event()
+    with pytest.raises(tessera.DeadlineExceededError):
+        asyncio.run(attend(server, transport, Q, Q, Q, timeout=0.2))
+    assert server.withdrawn.acquire(timeout=10)
+
+
+@TRANSPORTS
+def test_cancelled_task_withdraws_the_call(server: FakeServer, transport: dict[str, Any]) -> None:
+    server.hold = threading.Event()
+
+    async def scenario() -> None:
+        async with tessera.AsyncClient(server.target, **transport) as client:
+            task = asyncio.ensure_future(client.attend(Q, Q, Q))
+            await released(server.entered)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await released(server.withdrawn)
+
+    asyncio.run(scenario())
+
+
+@TRANSPORTS
+def test_short_answer_is_an_internal_error(server: FakeServer, transport: dict[str, Any]) -> None:
+    server.truncate_answers = True
+    with pytest.raises(tessera.InternalError, match="the answer has"):
+        asyncio.run(attend(server, transport, Q, Q, Q))
+
+
+def test_many_in_flight(server: FakeServer) -> None:
+    server.hold = hold = threading.Event()
+
+    async def scenario() -> list[tessera.Attention]:
+        async with tessera.AsyncClient(server.target) as client:
+            tasks = [asyncio.ensure_future(client.attend(i * Q, Q, i * Q)) for i in range(20)]
+            for _ in tasks:
+                await released(server.entered)
+            hold.set()
+            return await asyncio.gather(*tasks)
+
+    for i, result in enumerate(asyncio.run(scenario())):
+        np.testing.assert_allclose(result.o, i)
+    assert len(server.peers) == 4
+
+
+def test_server_info_and_plan(server: FakeServer) -> None:
+    async def scenario() -> tuple[str, int]:
+        async with tessera.AsyncClient(server.target) as client:
+            info, plan = await asyncio.gather(client.server_info(), client.plan_tiles(head_dim=64))
+            return info.version, plan.tile
+
+    assert asyncio.run(scenario()) == ("1.2.3", 64)

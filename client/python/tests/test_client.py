@@ -1,0 +1,213 @@
+"""The blocking client against the fake server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+import attention_cases
+import tessera
+from fake_server import Failure, FakeServer
+
+Q = np.ones((4, 2, 8), np.float32)
+
+# How a call of any size is made to travel: by one message, in chunks, in chunks over all connections.
+UNARY: dict[str, Any] = {}
+CHUNKED: dict[str, Any] = {"stream_threshold": -1, "stripe_threshold": None, "chunk_bytes": 100}
+STRIPED: dict[str, Any] = {"stream_threshold": -1, "stripe_threshold": 0, "chunk_bytes": 100, "connections": 3}
+TRANSPORTS = pytest.mark.parametrize("transport", [UNARY, CHUNKED, STRIPED], ids=["unary", "chunked", "striped"])
+STREAMED = pytest.mark.parametrize("transport", [CHUNKED, STRIPED], ids=["chunked", "striped"])
+
+
+@pytest.fixture
+def client(server: FakeServer, transport: dict[str, Any]) -> Iterator[tessera.Client]:
+    with tessera.Client(server.target, **transport) as made:
+        yield made
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("case", attention_cases.CASES, ids=lambda case: case.name)
+def test_attends(client: tessera.Client, case: attention_cases.Case, rng: np.random.Generator) -> None:
+    q, k, v = attention_cases.make(case, rng)
+    attention_cases.check(client.attend(q, k, v, **case.options), q, k, v, case.options)
+
+
+@TRANSPORTS
+def test_answer_may_be_written_to(client: tessera.Client) -> None:
+    result = client.attend(Q, Q, Q, return_lse=True)
+    assert result.lse is not None
+    assert result.o.flags.writeable
+    assert result.lse.flags.writeable
+
+
+def test_large_calls_are_striped_by_default(server: FakeServer) -> None:
+    q = np.ones((1100, 2, 256), np.float32)  # 2.1 MiB
+    k = np.zeros((4, 2, 256), np.float32)
+    with tessera.Client(server.target) as client:
+        client.attend(k, k, k)
+        client.attend(q, k, k)
+    assert server.calls == ["Attend", "AttendStream"]
+    with tessera.Client(server.target, stripe_threshold=1 << 20) as client:
+        client.attend(q, k, k)
+    stripes = [opening.stripe for opening in server.openings[1:]]
+    assert sorted(stripe.index for stripe in stripes) == [0, 1, 2, 3]
+    assert {stripe.count for stripe in stripes} == {4}
+    assert len({stripe.transfer for stripe in stripes}) == 1
+    assert len(stripes[0].transfer) == 16
+    assert len(server.peers) == 1 + 1 + 4  # connections: of each unstriped call's turn, and one a stripe
+
+
+def test_timing(server: FakeServer) -> None:
+    with tessera.Client(server.target) as client:
+        timing = client.attend(Q, Q, Q).timing
+    assert timing.run == pytest.approx(1.5e-3)
+    assert timing.batch_requests == 3
+
+
+def test_tenant_is_sent(server: FakeServer) -> None:
+    with tessera.Client(server.target, tenant="search") as client:
+        client.attend(Q, Q, Q)
+    assert server.metadata[0]["tessera-tenant"] == "search"
+
+
+def test_server_info_and_plan(server: FakeServer) -> None:
+    with tessera.Client(server.target) as client:
+        assert client.server_info().version == "1.2.3"
+        plan = client.plan_tiles(head_dim=64, stages=2)
+        assert (plan.tile, plan.fits) == (64, True)
+        with pytest.raises(ValueError, match="dtype is 'int8'"):
+            client.plan_tiles(dtype="int8")
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+def test_many_in_flight(server: FakeServer, connections: int, rng: np.random.Generator) -> None:
+    server.hold = threading.Event()
+    calls = [rng.standard_normal((3, 1, 8)).astype(np.float32) for _ in range(20)]
+    with tessera.Client(server.target, connections=connections) as client:
+        pending = [client.submit(q, q, q) for q in calls]
+        for _ in calls:
+            assert server.entered.acquire(timeout=10)
+        assert not any(future.done() for future in pending)
+        server.hold.set()
+        for q, future in zip(calls, pending):
+            attention_cases.check(future.result(timeout=10), q, q, q, {})
+    assert len(server.peers) == connections
+
+
+CODES = [
+    (grpc.StatusCode.INVALID_ARGUMENT, tessera.InvalidArgumentError),
+    (grpc.StatusCode.NOT_FOUND, tessera.NotFoundError),
+    (grpc.StatusCode.INTERNAL, tessera.InternalError),
+    (grpc.StatusCode.UNIMPLEMENTED, tessera.UnimplementedError),
+    (grpc.StatusCode.PERMISSION_DENIED, tessera.PermissionDeniedError),
+    (grpc.StatusCode.UNAUTHENTICATED, tessera.UnauthenticatedError),
+    (grpc.StatusCode.CANCELLED, tessera.CancelledError),
+    (grpc.StatusCode.DEADLINE_EXCEEDED, tessera.DeadlineExceededError),
+    (grpc.StatusCode.DATA_LOSS, tessera.Error),
+]
+
+
+@TRANSPORTS
+@pytest.mark.parametrize(("code", "kind"), CODES, ids=lambda value: getattr(value, "name", ""))
+def test_status_becomes_its_error(
+    server: FakeServer, client: tessera.Client, code: grpc.StatusCode, kind: type[tessera.Error]
+) -> None:
+    server.failures = [Failure(code, "head_dim is 12")]
+    with pytest.raises(kind, match="head_dim is 12") as raised:
+        client.attend(Q, Q, Q)
+    assert type(raised.value) is kind
+    assert raised.value.code == code
+    assert raised.value.message == "head_dim is 12"
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("code", [grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE])
+def test_full_or_draining_server_is_tried_again(
+    server: FakeServer, client: tessera.Client, code: grpc.StatusCode
+) -> None:
+    server.failures = [Failure(code, pushback_ms=1)]
+    attention_cases.check(client.attend(Q, Q, Q), Q, Q, Q, {})
+    assert len(server.calls) > 1
+
+
+@TRANSPORTS
+def test_gives_up_after_five_attempts(server: FakeServer, client: tessera.Client) -> None:
+    server.failures = [Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "queue is full", pushback_ms=1)] * 100
+    with pytest.raises(tessera.ResourceExhaustedError, match="queue is full") as raised:
+        client.attend(Q, Q, Q)
+    assert raised.value.retry_after == pytest.approx(1e-3)
+    stripes = max(1, len({opening.stripe.index for opening in server.openings}))
+    assert 5 <= len(server.calls) <= 5 * stripes
+
+
+@STREAMED
+def test_pushback_past_the_deadline_is_not_waited_for(server: FakeServer, client: tessera.Client) -> None:
+    server.failures = [Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, pushback_ms=60_000)] * 3
+    started = time.monotonic()
+    with pytest.raises(tessera.ResourceExhaustedError):
+        client.attend(Q, Q, Q, timeout=30)
+    assert time.monotonic() - started < 20
+
+
+@TRANSPORTS
+def test_timeout(server: FakeServer, client: tessera.Client) -> None:
+    server.hold = threading.Event()
+    with pytest.raises(TimeoutError) as raised:
+        client.attend(Q, Q, Q, timeout=0.2)
+    assert isinstance(raised.value, tessera.DeadlineExceededError)
+    assert server.withdrawn.acquire(timeout=10)
+
+
+@TRANSPORTS
+def test_cancel_reaches_the_server(server: FakeServer, client: tessera.Client) -> None:
+    server.hold = threading.Event()
+    pending = client.submit(Q, Q, Q)
+    assert server.entered.acquire(timeout=10)
+    assert pending.cancel()
+    assert server.withdrawn.acquire(timeout=10)
+    assert pending.cancelled()
+    with pytest.raises(futures.CancelledError):
+        pending.result(timeout=10)
+
+
+def test_cancel_after_the_answer_changes_nothing(server: FakeServer) -> None:
+    with tessera.Client(server.target) as client:
+        pending = client.submit(Q, Q, Q)
+        pending.result(timeout=10)
+        assert not pending.cancel()
+        assert pending.result().o.shape == Q.shape
+
+
+@TRANSPORTS
+def test_close_ends_what_is_in_flight(server: FakeServer, client: tessera.Client) -> None:
+    server.hold = threading.Event()
+    pending = client.submit(Q, Q, Q)
+    assert server.entered.acquire(timeout=10)
+    client.close()
+    with pytest.raises(tessera.CancelledError):
+        pending.result(timeout=10)
+
+
+@TRANSPORTS
+def test_short_answer_is_an_internal_error(server: FakeServer, client: tessera.Client) -> None:
+    server.truncate_answers = True
+    with pytest.raises(tessera.InternalError, match="the answer has"):
+        client.attend(Q, Q, Q)
+
+
+def test_nobody_listens() -> None:
+    with tessera.Client("127.0.0.1:1") as client, pytest.raises(tessera.UnavailableError):
+        client.attend(Q, Q, Q, timeout=5)
+
+
+@pytest.mark.parametrize("settings", [{"connections": 0}, {"connections": 65}, {"chunk_bytes": 0}, {"timeout": 0}])
+def test_settings_out_of_range(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        tessera.Client("localhost:1", **settings)

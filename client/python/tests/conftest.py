@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from fake_server import FakeServer
+from live_server import LiveServer
 
 
 @pytest.fixture
@@ -16,6 +18,16 @@ def server() -> Iterator[FakeServer]:
     if fake.hold is not None:
         fake.hold.set()
     fake.stop()
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[LiveServer]:
+    """The program that TESSERA_SERVER names; tests that want it are skipped without."""
+    binary = os.environ.get("TESSERA_SERVER")
+    if not binary:
+        pytest.skip("TESSERA_SERVER does not name a tessera-server")
+    with LiveServer(binary) as started:
+        yield started
 
 
 @pytest.fixture

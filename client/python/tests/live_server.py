@@ -1,0 +1,43 @@
+"""The real tessera-server as a child process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from types import TracebackType
+
+
+class LiveServer:
+    """On free ports of the loopback, for as long as the `with` lasts."""
+
+    def __init__(self, binary: str, *flags: str) -> None:
+        ports = ["--listen=127.0.0.1:0", "--metrics_address=127.0.0.1:0"]
+        self._process = subprocess.Popen(
+            [binary, *ports, "--backend=cpu", "--drain_grace=0s", "--log_level=warning", *flags], stdout=subprocess.PIPE
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{binary} ended with {self._process.wait()} before it served")
+        serving = json.loads(line)
+        self.target = f"127.0.0.1:{serving['grpc_port']}"
+        self.metrics_url = f"http://127.0.0.1:{serving['metrics_port']}/metrics"
+
+    def __enter__(self) -> LiveServer:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stops the server. AssertionError unless it drains and exits with 0."""
+        self._process.terminate()
+        try:
+            code = self._process.wait(timeout=40)
+        finally:
+            self._process.kill()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+        assert code == 0

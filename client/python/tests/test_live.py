@@ -1,0 +1,117 @@
+"""Both clients against the real server."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent import futures
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attention_cases
+import batch_size
+import tessera
+from live_server import LiveServer
+from test_client import STREAMED, TRANSPORTS
+
+EACH_CASE = pytest.mark.parametrize("case", attention_cases.CASES, ids=lambda case: case.name)
+
+
+@TRANSPORTS
+@EACH_CASE
+def test_attends(
+    live: LiveServer, transport: dict[str, Any], case: attention_cases.Case, rng: np.random.Generator
+) -> None:
+    q, k, v = attention_cases.make(case, rng)
+    with tessera.Client(live.target, **transport) as client:
+        attention_cases.check(client.attend(q, k, v, **case.options), q, k, v, case.options)
+
+
+@TRANSPORTS
+def test_attends_asyncio(live: LiveServer, transport: dict[str, Any], rng: np.random.Generator) -> None:
+    async def scenario() -> None:
+        async with tessera.AsyncClient(live.target, **transport) as client:
+            made = [attention_cases.make(case, rng) for case in attention_cases.CASES]
+            results = await asyncio.gather(
+                *(client.attend(*qkv, **case.options) for case, qkv in zip(attention_cases.CASES, made))
+            )
+            for case, qkv, result in zip(attention_cases.CASES, made, results):
+                attention_cases.check(result, *qkv, case.options)
+
+    asyncio.run(scenario())
+
+
+def test_large_call_is_striped(live: LiveServer, rng: np.random.Generator) -> None:
+    q = rng.standard_normal((8192, 4, 128)).astype(np.float32)  # 16 MiB
+    k, v = rng.standard_normal((2, 8, 4, 128)).astype(np.float32)
+    with tessera.Client(live.target) as client:
+        attention_cases.check(client.attend(q, k, v, return_lse=True), q, k, v, {"return_lse": True})
+
+
+def test_many_in_flight_are_batched(live: LiveServer, rng: np.random.Generator) -> None:
+    before = batch_size.read(live.metrics_url)
+    calls = [rng.standard_normal((1 + n % 40, 4, 32)).astype(np.float32) for n in range(200)]
+    with tessera.Client(live.target) as client:
+        pending = [client.submit(q, q, q, causal=True) for q in calls]
+        for q, future in zip(calls, pending):
+            attention_cases.check(future.result(timeout=30), q, q, q, {"causal": True})
+    batches = batch_size.read(live.metrics_url).since(before)
+    assert batches.requests == len(calls)
+    assert batches.batches < len(calls)
+
+
+def test_cancelled_calls_leave_the_others_alone(live: LiveServer, rng: np.random.Generator) -> None:
+    calls = [rng.standard_normal((64, 8, 64)).astype(np.float32) for _ in range(60)]
+    with tessera.Client(live.target) as client:
+        pending = [client.submit(q, q, q) for q in calls]
+        cancelled = [future.cancel() for future in pending[::2]]
+        assert any(cancelled)
+        for q, future in zip(calls[1::2], pending[1::2]):
+            attention_cases.check(future.result(timeout=30), q, q, q, {})
+        for future, was_cancelled in zip(pending[::2], cancelled):
+            if was_cancelled:
+                with pytest.raises(futures.CancelledError):
+                    future.result(timeout=30)
+
+
+@STREAMED
+def test_refusal_names_field_and_limit(live: LiveServer, transport: dict[str, Any]) -> None:
+    with tessera.Client(live.target, **transport) as client:
+        heads = client.server_info().limits.max_heads + 1
+        q = np.zeros((1, heads, 8), np.float32)
+        with pytest.raises(tessera.InvalidArgumentError, match=f"(?s)heads.*{heads - 1}"):
+            client.attend(q, q, q)
+
+
+@TRANSPORTS
+def test_deadline(live: LiveServer, transport: dict[str, Any]) -> None:
+    q = np.zeros((4096, 8, 128), np.float32)  # seconds of work
+    with tessera.Client(live.target, **transport) as client, pytest.raises(tessera.DeadlineExceededError):
+        client.attend(q, q, q, timeout=0.02)
+
+
+def test_server_info(live: LiveServer) -> None:
+    with tessera.Client(live.target) as client:
+        info = client.server_info()
+    assert info.backend == "cpu"
+    assert len(info.devices) == 1
+    assert info.limits.max_request_bytes > 0
+
+
+def test_plan_of_the_article(live: LiveServer) -> None:
+    with tessera.Client(live.target) as client:
+        plan = client.plan_tiles(head_dim=128, tile=128, sequence_length=4096)
+    assert plan.total_bytes == 2 * (4 * 128 * 128 + 128 * 128) + 8 * 128
+    assert plan.fits
+    assert plan.flops == 4 * 4096**2 * 128
+
+
+def test_timing(live: LiveServer) -> None:
+    q = np.ones((128, 8, 64), np.float32)
+    with tessera.Client(live.target) as client:
+        timing = client.attend(q, q, q).timing
+    assert timing.batch_requests == 1
+    assert 0 < timing.run < 60
+    assert 0 <= timing.queue < 60
+    assert 0 < timing.receive < 60

@@ -43,8 +43,8 @@ class Job {
   enum class State : uint8_t { kCreated, kQueued, kBatched, kRunning, kDone };
 
   struct Traits {
-    BatchKey key;
-    std::string tenant;  // whose fair share it draws on
+    BatchKey key = {};
+    std::string tenant = {};  // whose fair share it draws on
     JobPriority priority = JobPriority::kNormal;
     int64_t cost = 1;   // estimated work, > 0; see AttendJob::Cost
     int64_t bytes = 0;  // memory held while it waits

@@ -5,14 +5,20 @@
 // the same order. While idle executors wait nothing is delayed; `batch_delay` may hold back a small batch only while
 // another batch is running.
 //
-// Fairness: within a priority, tenants take turns by deficit round robin over cost, so a tenant's share does not depend
-// on how many jobs it sends or how large they are. Between sizes: after `max_consecutive_large` batches led by a job of
-// cost >= `large_cost`, a waiting job below it goes first.
+// Fairness: priorities are strict. Within a priority, tenants take turns by deficit round robin over cost, so a
+// tenant's share does not depend on how many jobs it sends or how large they are. Between sizes: a job of cost >=
+// `large_cost` is large and shares batches with large ones only; after `max_consecutive_large` large batches in a row a
+// waiting small job goes first, whatever its priority, so that decodes do not starve behind prefills.
+//
+// Deadlines: a job that expires while it waits is finished by whoever meets it: TakeBatch, or ExpireOverdue, which some
+// thread calls every few milliseconds so that an answer does not depend on a free executor.
+//
+// docs/batching.md is the guide to these knobs.
 #ifndef TESSERA_SERVER_SCHEDULER_SCHEDULER_H_
 #define TESSERA_SERVER_SCHEDULER_SCHEDULER_H_
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -22,28 +28,34 @@
 #include "server/clock/clock.h"
 #include "server/scheduler/fair_queue.h"
 #include "server/scheduler/job.h"
+#include "server/scheduler/pace.h"
 
 namespace tessera {
 
 struct SchedulerOptions {
   int64_t max_queue_jobs = 4096;
   int64_t max_queue_bytes = int64_t{4} << 30;
-  int64_t max_batch_jobs = 256;  // 1 turns batching off
+  double max_tenant_share = 1.0;  // of either bound that one tenant may fill, in (0, 1]
+  int64_t max_batch_jobs = 256;   // 1 turns batching off
   int64_t max_batch_tokens = 65536;
   int64_t max_batch_cost = int64_t{1} << 40;  // a single job above it still runs, alone
   absl::Duration batch_delay = absl::ZeroDuration();
+  int64_t fair_quantum = int64_t{1} << 27;  // cost that a tenant may spend before the next one's turn
   int64_t large_cost = int64_t{1} << 34;
   int max_consecutive_large = 2;
 };
 
+// INVALID_ARGUMENT naming the option and its range.
+absl::Status Validate(const SchedulerOptions& options);
+
 // Thread-safe. Finish() of jobs that it drops runs on the thread that drops them, never under its lock.
 class Scheduler {
  public:
-  // `clock` outlives the scheduler.
+  // `clock` outlives the scheduler. REQUIRES: Validate(options).ok().
   Scheduler(const SchedulerOptions& options, Clock* clock);
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
-  // REQUIRES: no thread is in TakeBatch.
+  // Waiting jobs are finished with UNAVAILABLE. REQUIRES: no thread is in TakeBatch.
   ~Scheduler();
 
   // Takes the job into the queue (kCreated -> kQueued). On an error the job is the caller's to finish:
@@ -58,6 +70,10 @@ class Scheduler {
   // Waits for work and returns a batch of compatible jobs, each moved to kBatched; empty only once closed and drained.
   // Jobs whose deadline has passed are finished with DEADLINE_EXCEEDED instead.
   std::vector<JobPtr> TakeBatch();
+
+  // Finishes overdue jobs with DEADLINE_EXCEEDED, a bounded number of them. Returns when to call again at the latest:
+  // the earliest deadline left, which has passed already where there were more; InfiniteFuture where no job has one.
+  absl::Time ExpireOverdue();
 
   // Tells the scheduler that a batch returned by TakeBatch is over: drives `batch_delay` and Drain.
   void BatchDone();
@@ -76,7 +92,20 @@ class Scheduler {
   absl::Duration RetryAfter() const;
 
  private:
-  // Fill in.
+  bool WorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !queue_.empty(); }
+  bool Drained() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return queue_.empty() && pace_.running() == 0; }
+  bool NothingToHoldBack() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits for work. A batch without jobs where all that was met had ended or expired, or another executor was quicker;
+  // nothing once closed and drained.
+  std::optional<FairQueue::Batch> NextBatch() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const SchedulerOptions options_;
+  Clock* const clock_;
+  mutable absl::Mutex mutex_;
+  FairQueue queue_ ABSL_GUARDED_BY(mutex_);
+  Pace pace_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  int consecutive_large_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tessera

@@ -1,0 +1,172 @@
+#include "server/scheduler/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/strings/str_cat.h"
+
+namespace tessera {
+namespace {
+
+// Jobs that one call of ExpireOverdue takes out under the lock.
+constexpr size_t kExpiredPerSweep = 256;
+
+constexpr absl::Duration kLeastRetry = absl::Milliseconds(1);
+constexpr absl::Duration kMostRetry = absl::Seconds(5);
+// Before any batch has ended there is no pace to go by.
+constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
+
+void Finish(const std::vector<JobPtr>& jobs, const absl::Status& status) {
+  for (const JobPtr& job : jobs) job->Finish(status);
+}
+
+absl::Status Expired() { return absl::DeadlineExceededError("the deadline passed before the call was run"); }
+
+FairQueue::Options QueueOptions(const SchedulerOptions& options) {
+  return {.max_jobs = options.max_queue_jobs,
+          .max_bytes = options.max_queue_bytes,
+          .max_tenant_share = options.max_tenant_share,
+          .large_cost = options.large_cost,
+          .quantum = options.fair_quantum};
+}
+
+}  // namespace
+
+absl::Status Validate(const SchedulerOptions& options) {
+  const struct {
+    absl::string_view name;
+    int64_t value;
+  } positive[] = {
+      {"max_queue_jobs", options.max_queue_jobs}, {"max_queue_bytes", options.max_queue_bytes},
+      {"max_batch_jobs", options.max_batch_jobs}, {"max_batch_tokens", options.max_batch_tokens},
+      {"max_batch_cost", options.max_batch_cost}, {"fair_quantum", options.fair_quantum},
+      {"large_cost", options.large_cost},         {"max_consecutive_large", options.max_consecutive_large},
+  };
+  for (const auto& option : positive) {
+    if (option.value < 1) {
+      return absl::InvalidArgumentError(absl::StrCat(option.name, ": ", option.value, " is not at least 1"));
+    }
+  }
+  if (!(options.max_tenant_share > 0 && options.max_tenant_share <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_tenant_share: ", options.max_tenant_share, " is not above 0 and at most 1"));
+  }
+  if (options.batch_delay < absl::ZeroDuration() || options.batch_delay > absl::Seconds(1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch_delay: ", absl::FormatDuration(options.batch_delay), " is not 0 to 1 s"));
+  }
+  return absl::OkStatus();
+}
+
+Scheduler::Scheduler(const SchedulerOptions& options, Clock* clock)
+    : options_(options), clock_(clock), queue_(QueueOptions(options)) {
+  ABSL_RAW_CHECK(Validate(options).ok(), "options have been validated");
+}
+
+Scheduler::~Scheduler() {
+  Close();
+  Abort(absl::UnavailableError("the server is shutting down"));
+}
+
+absl::Status Scheduler::Enqueue(JobPtr job) {
+  const absl::Time now = clock_->Now();
+  if (job->traits().deadline <= now) return Expired();
+  absl::MutexLock lock(&mutex_);
+  if (closed_) return absl::UnavailableError("the server is draining");
+  return queue_.Push(std::move(job), now);
+}
+
+void Scheduler::Forget(const Job& job) {
+  JobPtr removed;  // let go of after the lock: it may be the last owner
+  absl::MutexLock lock(&mutex_);
+  removed = queue_.Remove(job);
+}
+
+std::vector<JobPtr> Scheduler::TakeBatch() {
+  while (std::optional<FairQueue::Batch> batch = NextBatch()) {
+    Finish(batch->expired, Expired());
+    if (!batch->jobs.empty()) return std::move(batch->jobs);
+  }
+  return {};
+}
+
+std::optional<FairQueue::Batch> Scheduler::NextBatch() {
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(this, &Scheduler::WorkOrClosed));
+  if (queue_.empty()) return std::nullopt;
+  if (!NothingToHoldBack()) {
+    clock_->AwaitWithDeadline(&mutex_, absl::Condition(this, &Scheduler::NothingToHoldBack),
+                              queue_.oldest() + options_.batch_delay);
+  }
+  const absl::Time now = clock_->Now();
+  FairQueue::Batch batch = queue_.Take(
+      {.jobs = options_.max_batch_jobs, .tokens = options_.max_batch_tokens, .cost = options_.max_batch_cost}, now,
+      consecutive_large_ >= options_.max_consecutive_large);
+  if (!batch.jobs.empty()) {
+    consecutive_large_ = batch.large ? consecutive_large_ + 1 : 0;
+    pace_.Start(static_cast<double>(batch.cost), now);
+  }
+  return batch;
+}
+
+bool Scheduler::NothingToHoldBack() const {
+  return options_.batch_delay <= absl::ZeroDuration() || pace_.running() == 0 || closed_ || queue_.empty() ||
+         queue_.jobs() >= options_.max_batch_jobs || queue_.tokens() >= options_.max_batch_tokens ||
+         queue_.cost() >= static_cast<double>(options_.max_batch_cost);
+}
+
+absl::Time Scheduler::ExpireOverdue() {
+  std::vector<JobPtr> overdue;
+  absl::Time next;
+  {
+    absl::MutexLock lock(&mutex_);
+    overdue = queue_.TakeExpired(clock_->Now(), kExpiredPerSweep);
+    next = queue_.next_deadline();
+  }
+  Finish(overdue, Expired());
+  return next;
+}
+
+void Scheduler::BatchDone() {
+  const absl::Time now = clock_->Now();
+  absl::MutexLock lock(&mutex_);
+  pace_.Finish(now);
+}
+
+void Scheduler::Close() {
+  absl::MutexLock lock(&mutex_);
+  closed_ = true;
+}
+
+void Scheduler::Abort(const absl::Status& status) {
+  std::vector<JobPtr> waiting;
+  {
+    absl::MutexLock lock(&mutex_);
+    waiting = queue_.TakeAll();
+  }
+  Finish(waiting, status);
+}
+
+bool Scheduler::Drain(absl::Time deadline) {
+  absl::MutexLock lock(&mutex_);
+  return clock_->AwaitWithDeadline(&mutex_, absl::Condition(this, &Scheduler::Drained), deadline);
+}
+
+int64_t Scheduler::queued_jobs() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.jobs();
+}
+
+int64_t Scheduler::queued_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.bytes();
+}
+
+absl::Duration Scheduler::RetryAfter() const {
+  absl::MutexLock lock(&mutex_);
+  const std::optional<absl::Duration> time = pace_.TimeFor(queue_.cost());
+  return std::clamp(time.value_or(kFirstRetry), kLeastRetry, kMostRetry);
+}
+
+}  // namespace tessera

@@ -5,6 +5,12 @@
 #   tessera_bench(NAME name SOURCES ... DEPS ...)        Google Benchmark binary <name>
 #   tessera_binary(NAME name SOURCES ... DEPS ...)       program <name>
 
+# What ThreadSanitizer must be told about a library that was not built with it, linked into every program.
+if(TESSERA_SANITIZE STREQUAL "thread")
+  add_library(tessera_tsan OBJECT "${PROJECT_SOURCE_DIR}/tests/tsan/absl_mutex.cc")
+  target_link_libraries(tessera_tsan PUBLIC absl::synchronization ${CMAKE_DL_LIBS})
+endif()
+
 function(tessera_library)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
   add_library(tessera_${ARG_NAME} STATIC ${ARG_SOURCES})
@@ -17,6 +23,9 @@ function(tessera_binary)
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
+  if(TARGET tessera_tsan)
+    target_link_libraries(${ARG_NAME} PRIVATE tessera_tsan)
+  endif()
 endfunction()
 
 function(tessera_test)

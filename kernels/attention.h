@@ -54,7 +54,7 @@ struct AttentionParams {
   int32_t kv_heads = 1;   // q_heads is a multiple of it
   int32_t head_dim = 64;  // kMinHeadDim to kMaxHeadDim in steps of kHeadDimStep
   float scale = 1.0f;
-  Mask mask;
+  Mask mask = Mask::Full();
   float softcap = 0.0f;  // 0 is off
 
   friend bool operator==(const AttentionParams&, const AttentionParams&) = default;
@@ -79,11 +79,11 @@ struct SequenceView {
   const void* v = nullptr;  // [kv_len, kv_heads, head_dim]
   void* o = nullptr;        // [q_len, q_heads, head_dim]
   float* lse = nullptr;     // [q_len, q_heads], or null where it is not wanted
-  Strides q_strides;
-  Strides k_strides;
-  Strides v_strides;
-  Strides o_strides;
-  Strides lse_strides;
+  Strides q_strides = {};
+  Strides k_strides = {};
+  Strides v_strides = {};
+  Strides o_strides = {};
+  Strides lse_strides = {};
 };
 
 // What a call did, summed over sequences and heads.

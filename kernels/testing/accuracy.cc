@@ -24,7 +24,8 @@ Deviation DeviationFrom(const ReferenceOutput& expected, const AttentionParams& 
     for (int64_t c = 0; c < params.head_dim; ++c) {
       result.o = std::max(result.o, Difference(expected.o[row * params.head_dim + c], actual.o.Get(token, head, c)));
     }
-    result.lse = std::max(result.lse, Difference(expected.lse[row], actual.lse.Get(token, head, 0)));
+    const double size = std::isfinite(expected.lse[row]) ? std::max(1.0, std::abs(expected.lse[row])) : 1.0;
+    result.lse = std::max(result.lse, Difference(expected.lse[row], actual.lse.Get(token, head, 0)) / size);
   }
   return result;
 }

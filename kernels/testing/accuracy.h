@@ -7,7 +7,8 @@
 
 namespace tessera {
 
-// Largest absolute differences over all elements of one sequence. Infinite where just one side is NaN or infinite;
+// Largest differences over all elements of one sequence: absolute ones of o, and of lse relative to its size where that
+// is above 1, since float32 resolves a large LSE no better. Infinite where just one side is NaN or infinite;
 // both NaN, or both the same infinity, count as equal.
 struct Deviation {
   double o = 0;

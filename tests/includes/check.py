@@ -36,7 +36,7 @@ RULES = {
     "proto/wire": {"absl", "grpc", "proto"},
     "kernels": {"absl"},
     "kernels/reference": {"absl", "kernels/*.h"},
-    "kernels/standard": {"absl", "kernels/*.h"},
+    "kernels/standard": {"absl", "highway", "kernels/*.h", "kernels/cpu"},
     "kernels/cpu": {"absl", "highway", "kernels/*.h"},
     "kernels/cuda": {"absl", "cuda", "kernels/*.h"},
     "kernels/cuda/ptx": {"cuda"},

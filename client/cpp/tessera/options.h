@@ -46,6 +46,9 @@ struct ClientOptions {
   // Ping on a quiet connection with calls or streams open, and how long its answer may take.
   absl::Duration keepalive_time = absl::Seconds(30);
   absl::Duration keepalive_timeout = absl::Seconds(10);
+  // A call that ends while a stream still holds some of its bytes unsent, because the server does not read, waits this
+  // long before the stream is given up, and with it the other calls on it.
+  absl::Duration stall_timeout = absl::Seconds(2);
   // Null: plain text.
   std::shared_ptr<grpc::ChannelCredentials> credentials;
 };

@@ -1,0 +1,158 @@
+#include "client/cpp/tessera/attend_operation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "proto/wire/slice_reader.h"
+
+namespace tessera {
+namespace {
+
+absl::Time DeadlineOf(const AttendCall& call, const ClientOptions& options) {
+  const absl::Duration timeout = call.timeout == absl::ZeroDuration() ? options.default_timeout : call.timeout;
+  return timeout == absl::InfiniteDuration() ? absl::InfiniteFuture() : absl::Now() + timeout;
+}
+
+}  // namespace
+
+absl::Status CheckCall(const AttendCall& call) {
+  if (call.o.size() != call.q.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("o has ", call.o.size(), " bytes, and must have as many as q: ", call.q.size()));
+  }
+  if (call.k.size() != call.v.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("v has ", call.v.size(), " bytes, and must have as many as k: ", call.k.size()));
+  }
+  uint64_t lse_bytes = 0;
+  if (call.header.options().return_lse()) {
+    uint64_t rows = 0;
+    for (const uint32_t length : call.header.q_lengths()) rows += length;
+    if (call.header.q_heads() > 0 && rows > call.q.size()) {  // each row has bytes, so that this bounds the product
+      return absl::InvalidArgumentError(absl::StrCat("q has ", call.q.size(), " bytes for ", rows, " tokens"));
+    }
+    lse_bytes = rows * call.header.q_heads() * sizeof(float);
+  }
+  if (call.lse.size() != lse_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lse has ", call.lse.size(), " bytes, expected ", lse_bytes, " for this header"));
+  }
+  if (const size_t size = call.header.ByteSizeLong(); size > wire::SliceReader::kMaxSubmessageBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the header takes ", size, " bytes, above the limit of ", wire::SliceReader::kMaxSubmessageBytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Duration Backoff(const RetryPolicy& policy, int attempt) {
+  const absl::Duration grown =
+      std::min(policy.initial_backoff * std::pow(policy.backoff_multiplier, attempt - 1), policy.max_backoff);
+  absl::BitGen random;
+  return grown * absl::Uniform(random, 0.8, 1.2);
+}
+
+AttendOperation::AttendOperation(const ClientOptions* options, ConnectionPool* pool, TimerQueue* timers,
+                                 AttendCall call, AttendCallback callback, std::function<void()> on_gone)
+    : options_(*options),
+      pool_(pool),
+      timers_(timers),
+      call_(std::move(call)),
+      deadline_(DeadlineOf(call_, options_)),
+      callback_(std::move(callback)),
+      on_gone_(std::move(on_gone)) {}
+
+void AttendOperation::Start() {
+  // A unary call's deadline is watched by gRPC.
+  if (options_.transport != Transport::kUnary && deadline_ != absl::InfiniteFuture()) {
+    absl::MutexLock lock(&mutex_);
+    deadline_timer_ = timers_->Schedule(deadline_, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Abort(absl::DeadlineExceededError("the deadline has passed"));
+    });
+  }
+  StartAttempt();
+}
+
+void AttendOperation::Cancel() { Abort(absl::CancelledError("cancelled by the caller")); }
+
+void AttendOperation::Abort(const absl::Status& status) {
+  std::shared_ptr<Attempt> attempt;
+  bool waiting = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!abort_.ok()) return;
+    abort_ = status;
+    attempt = attempt_;
+    if (backoff_timer_.has_value()) waiting = timers_->Cancel(*backoff_timer_);
+  }
+  if (attempt != nullptr) attempt->Abort(status);
+  if (waiting) Finish(status);
+}
+
+void AttendOperation::StartAttempt() {
+  std::shared_ptr<Attempt> attempt;
+  absl::Status aborted;
+  {
+    absl::MutexLock lock(&mutex_);
+    backoff_timer_.reset();
+    aborted = abort_;
+    if (aborted.ok()) {
+      const AttemptContext context{&call_, deadline_, &options_, pool_, timers_};
+      auto on_end = [self = shared_from_this()](AttemptEnd end) { self->OnAttemptEnd(std::move(end)); };
+      attempt = options_.transport == Transport::kUnary ? MakeUnaryAttempt(context, std::move(on_end))
+                                                        : MakeStreamAttempt(context, std::move(on_end));
+      attempt_ = attempt;
+      ++attempts_;
+    }
+  }
+  if (attempt == nullptr) {
+    Finish(aborted);
+    return;
+  }
+  attempt->Start();
+}
+
+void AttendOperation::OnAttemptEnd(AttemptEnd end) {
+  absl::StatusOr<AttendReply> reply;
+  std::shared_ptr<Attempt> ended;  // destroyed without the lock
+  {
+    absl::MutexLock lock(&mutex_);
+    ended = std::move(attempt_);
+    if (end.status.ok()) {
+      reply = AttendReply{std::move(end.result), attempts_, end.connections};
+    } else if (!abort_.ok()) {
+      reply = abort_;
+    } else if (ScheduleRetry(end)) {
+      return;
+    } else {
+      reply = std::move(end.status);
+    }
+  }
+  Finish(std::move(reply));
+}
+
+bool AttendOperation::ScheduleRetry(const AttemptEnd& end) {
+  if (!end.retryable || attempts_ >= options_.retry.max_attempts) return false;
+  const absl::Duration delay =
+      end.retry_after > absl::ZeroDuration() ? end.retry_after : Backoff(options_.retry, attempts_);
+  const absl::Time when = absl::Now() + delay;
+  if (when >= deadline_) return false;
+  backoff_timer_ = timers_->Schedule(when, [self = shared_from_this()] { self->StartAttempt(); });
+  return true;
+}
+
+void AttendOperation::Finish(absl::StatusOr<AttendReply> reply) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (deadline_timer_.has_value()) timers_->Cancel(*deadline_timer_);
+  }
+  const std::shared_ptr<AttendOperation> self = shared_from_this();
+  callback_(std::move(reply));
+  callback_ = nullptr;  // lets go of what it holds before the client may be gone
+  on_gone_();
+}
+
+}  // namespace tessera

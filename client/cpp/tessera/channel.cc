@@ -1,0 +1,52 @@
+#include "client/cpp/tessera/channel.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_format.h"
+#include "grpc/compression.h"
+#include "grpc/grpc.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/support/channel_arguments.h"
+
+namespace tessera {
+
+std::string ServiceConfig(const RetryPolicy& policy) {
+  if (policy.max_attempts <= 1) return "{}";
+  constexpr int kMostAttempts = 5;  // gRPC's own cap
+  return absl::StrFormat(
+      R"({"methodConfig": [{
+        "name": [{"service": "tessera.v1.AttentionService", "method": "Attend"},
+                 {"service": "tessera.v1.ServerService"},
+                 {"service": "grpc.health.v1.Health", "method": "Check"}],
+        "retryPolicy": {
+          "maxAttempts": %d,
+          "initialBackoff": "%.9fs",
+          "maxBackoff": "%.9fs",
+          "backoffMultiplier": %g,
+          "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]
+        }
+      }]})",
+      std::min(policy.max_attempts, kMostAttempts), absl::ToDoubleSeconds(policy.initial_backoff),
+      absl::ToDoubleSeconds(policy.max_backoff), policy.backoff_multiplier);
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target, const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  // Channels to one target with the same arguments would otherwise share one connection.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_time)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
+  // A large call can only be retried while gRPC still has its slices. They alias the caller's memory, so that keeping
+  // them costs none.
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, std::numeric_limits<int>::max());
+  arguments.SetServiceConfigJSON(ServiceConfig(options.retry));
+  return grpc::CreateCustomChannel(
+      target, options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace tessera

@@ -1,0 +1,620 @@
+// The client against a fake server over real sockets.
+#include "client/cpp/tessera/client.h"
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "client/cpp/tessera/fake_server.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/wire/payload_ref.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Deed = FakeServer::Deed;
+using Decision = FakeServer::Decision;
+
+// A call with its tensors, filled from a seed; the outputs are poisoned.
+class TestCall {
+ public:
+  // Tensors of `tokens` x 2 heads x 8 elements of 2 bytes: 32 bytes a token for each of q and o, and as much for k, v
+  // with `kv_tokens`.
+  TestCall(uint32_t tokens, uint32_t kv_tokens, bool return_lse, uint64_t seed)
+      : q_(Random(tokens * 32, seed)),
+        k_(Random(kv_tokens * 32, seed + 1)),
+        v_(Random(kv_tokens * 32, seed + 2)),
+        o_(q_.size(), '\xa5'),
+        lse_(return_lse ? tokens * 2 * sizeof(float) : 0, '\xa5') {
+    call_.header.set_dtype(v1::DATA_TYPE_BFLOAT16);
+    call_.header.set_q_heads(2);
+    call_.header.set_kv_heads(2);
+    call_.header.set_head_dim(8);
+    call_.header.add_q_lengths(tokens);
+    call_.header.add_kv_lengths(kv_tokens);
+    call_.header.mutable_options()->set_return_lse(return_lse);
+    call_.q = In(q_);
+    call_.k = In(k_);
+    call_.v = In(v_);
+    call_.o = Out(o_);
+    call_.lse = Out(lse_);
+  }
+
+  AttendCall& call() { return call_; }
+
+  void ExpectAnswered() const {
+    const auto [o, lse] = FakeServer::Expected(call_.header, q_ + k_ + v_);
+    EXPECT_TRUE(o == o_) << "o of " << o.size() << " bytes differs";
+    EXPECT_TRUE(lse == lse_) << "LSE of " << lse.size() << " bytes differs";
+  }
+
+ private:
+  static std::string Random(size_t size, uint64_t seed) {
+    std::mt19937_64 rng(seed);
+    std::string bytes(size, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(rng());
+    return bytes;
+  }
+  static absl::Span<const std::byte> In(const std::string& bytes) {
+    return {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
+  }
+  static absl::Span<std::byte> Out(std::string& bytes) {
+    return {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()};
+  }
+
+  std::string q_, k_, v_, o_, lse_;
+  AttendCall call_;
+};
+
+std::unique_ptr<Client> MakeClient(const FakeServer& server, const ClientOptions& options) {
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server.target(), options);
+  EXPECT_TRUE(client.ok()) << client.status();
+  return *std::move(client);
+}
+
+ClientOptions QuickRetries() {
+  ClientOptions options;
+  options.retry.initial_backoff = absl::Milliseconds(1);
+  options.retry.max_backoff = absl::Milliseconds(2);
+  return options;
+}
+
+// Answers the calls from number `failures` + 1 on, and fails those before.
+FakeServer::Judge FailFirst(int failures, grpc::StatusCode code, int retry_after_ms = 0) {
+  return [=](const FakeServer::Call& call) {
+    Decision decision;
+    if (call.number <= failures) {
+      decision.deed = Deed::kFail;
+      decision.status = grpc::Status(code, "told to fail");
+      decision.retry_after_ms = retry_after_ms;
+    }
+    return decision;
+  };
+}
+
+FakeServer::Judge Always(Deed deed, grpc::Status status = grpc::Status::OK) {
+  return [=](const FakeServer::Call&) {
+    Decision decision;
+    decision.deed = deed;
+    decision.status = status;
+    return decision;
+  };
+}
+
+class ClientTransportTest : public ::testing::TestWithParam<Transport> {
+ protected:
+  ClientOptions Options() const {
+    ClientOptions options = QuickRetries();
+    options.transport = GetParam();
+    return options;
+  }
+
+  FakeServer server_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, ClientTransportTest, ::testing::Values(Transport::kUnary, Transport::kStream),
+                         [](const auto& param) { return param.param == Transport::kUnary ? "Unary" : "Stream"; });
+
+TEST_P(ClientTransportTest, AnswersCallsOfEverySize) {
+  const std::unique_ptr<Client> client = MakeClient(server_, Options());
+  for (const uint32_t tokens : {0, 1, 7, 700, 2100, 40000, 300000}) {
+    for (const bool return_lse : {false, true}) {
+      TestCall call(tokens, tokens / 2 + 3, return_lse, tokens);
+      const absl::StatusOr<AttendReply> reply = client->Attend(call.call());
+      ASSERT_TRUE(reply.ok()) << reply.status() << " at " << tokens;
+      EXPECT_EQ(reply->attempts, 1);
+      EXPECT_EQ(reply->result.o_bytes(), tokens * 32);
+      call.ExpectAnswered();
+    }
+  }
+}
+
+TEST_P(ClientTransportTest, CopiesEachAnswerByteOnce) {
+  const std::unique_ptr<Client> client = MakeClient(server_, Options());
+  TestCall call(100000, 10, true, 1);
+  const uint64_t before = wire::PayloadBytesCopied();
+  ASSERT_TRUE(client->Attend(call.call()).ok());
+  EXPECT_EQ(wire::PayloadBytesCopied() - before, call.call().o.size() + call.call().lse.size());
+}
+
+TEST_P(ClientTransportTest, PassesErrorsOnWithoutRetry) {
+  server_.SetJudge(Always(Deed::kFail, grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "head_dim is 7")));
+  const std::unique_ptr<Client> client = MakeClient(server_, Options());
+  TestCall call(5, 5, false, 1);
+  const absl::Status status = client->Attend(call.call()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "head_dim is 7");
+  EXPECT_EQ(server_.calls(), 1);
+}
+
+TEST_P(ClientTransportTest, RetriesUnavailableAndResourceExhausted) {
+  for (const grpc::StatusCode code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::RESOURCE_EXHAUSTED}) {
+    FakeServer server;
+    server.SetJudge(FailFirst(2, code));
+    const std::unique_ptr<Client> client = MakeClient(server, Options());
+    TestCall call(50000, 5, false, 1);
+    const absl::StatusOr<AttendReply> reply = client->Attend(call.call());
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    call.ExpectAnswered();
+    EXPECT_EQ(server.calls(), 3);
+    if (GetParam() == Transport::kStream) {
+      EXPECT_EQ(reply->attempts, 3);
+    }
+  }
+}
+
+TEST_P(ClientTransportTest, GivesUpAfterTheLastAttempt) {
+  server_.SetJudge(Always(Deed::kFail, grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full")));
+  ClientOptions options = Options();
+  options.retry.max_attempts = 3;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall call(5, 5, false, 1);
+  EXPECT_EQ(client->Attend(call.call()).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(server_.calls(), 3);
+}
+
+TEST_P(ClientTransportTest, WaitsAsLongAsTheServerPushesBack) {
+  constexpr int kPushbackMs = 60;  // far above the policy's own backoff
+  server_.SetJudge(FailFirst(1, grpc::StatusCode::RESOURCE_EXHAUSTED, kPushbackMs));
+  const std::unique_ptr<Client> client = MakeClient(server_, Options());
+  TestCall call(5, 5, false, 1);
+  const absl::Time start = absl::Now();
+  ASSERT_TRUE(client->Attend(call.call()).ok());
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(kPushbackMs));
+  EXPECT_EQ(server_.calls(), 2);
+}
+
+TEST_P(ClientTransportTest, CancelEndsTheCallHereAndThere) {
+  server_.SetJudge(Always(Deed::kHold));
+  const std::unique_ptr<Client> client = MakeClient(server_, Options());
+  for (const uint32_t tokens : {5, 20000}) {
+    TestCall call(tokens, 5, false, 1);
+    absl::Notification done;
+    absl::Status status;
+    const CallHandle handle = client->AttendAsync(call.call(), [&](absl::StatusOr<AttendReply> reply) {
+      status = reply.status();
+      done.Notify();
+    });
+    server_.AwaitHeld(tokens == 5 ? 1 : 2);
+    handle.Cancel();
+    handle.Cancel();
+    done.WaitForNotification();
+    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+    server_.AwaitCancellations(tokens == 5 ? 1 : 2);
+    handle.Cancel();
+  }
+}
+
+TEST_P(ClientTransportTest, DeadlineEndsTheCallHereAndThere) {
+  server_.SetJudge(Always(Deed::kHold));
+  const std::unique_ptr<Client> client = MakeClient(server_, Options());
+  TestCall call(5, 5, false, 1);
+  call.call().timeout = absl::Milliseconds(30);
+  EXPECT_EQ(client->Attend(call.call()).status().code(), absl::StatusCode::kDeadlineExceeded);
+  server_.AwaitCancellations(1);
+}
+
+TEST_P(ClientTransportTest, DefaultTimeoutCountsWhereTheCallHasNone) {
+  server_.SetJudge(Always(Deed::kHold));
+  ClientOptions options = Options();
+  options.default_timeout = absl::Milliseconds(30);
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall call(5, 5, false, 1);
+  EXPECT_EQ(client->Attend(call.call()).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_P(ClientTransportTest, NoRetryIsMadeThatCannotStartBeforeTheDeadline) {
+  server_.SetJudge(FailFirst(1, grpc::StatusCode::RESOURCE_EXHAUSTED, 60000));
+  const std::unique_ptr<Client> client = MakeClient(server_, Options());
+  TestCall call(5, 5, false, 1);
+  call.call().timeout = absl::Milliseconds(200);
+  const absl::Time start = absl::Now();
+  EXPECT_FALSE(client->Attend(call.call()).ok());
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
+  EXPECT_EQ(server_.calls(), 1);
+}
+
+TEST_P(ClientTransportTest, SendsTheTenant) {
+  ClientOptions options = Options();
+  options.tenant = "team-a";
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall call(5, 5, false, 1);
+  ASSERT_TRUE(client->Attend(call.call()).ok());
+  EXPECT_THAT(server_.tenants(), ElementsAre("team-a"));
+}
+
+TEST_P(ClientTransportTest, AServerThatIsNotThereIsUnavailable) {
+  auto server = std::make_unique<FakeServer>();
+  const std::unique_ptr<Client> client = MakeClient(*server, Options());
+  server.reset();
+  TestCall call(5, 5, false, 1);
+  EXPECT_EQ(client->Attend(call.call()).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_P(ClientTransportTest, DestructionEndsTheCallsInFlight) {
+  server_.SetJudge(Always(Deed::kHold));
+  std::unique_ptr<Client> client = MakeClient(server_, Options());
+  std::deque<TestCall> calls;
+  std::atomic<int> cancelled{0};
+  constexpr int kCalls = 4;
+  for (int i = 0; i < kCalls; ++i) {
+    calls.emplace_back(i % 2 == 0 ? 5 : 50000, 5, false, i);
+    client->AttendAsync(calls.back().call(), [&](absl::StatusOr<AttendReply> reply) {
+      cancelled += reply.status().code() == absl::StatusCode::kCancelled;
+    });
+  }
+  if (GetParam() == Transport::kStream) server_.AwaitHeld(kCalls);
+  client.reset();
+  EXPECT_EQ(cancelled, kCalls);
+}
+
+TEST_P(ClientTransportTest, ManyThreadsShareAClient) {
+  server_.SetAnswerChunk(10000);
+  server_.SetJudge([](const FakeServer::Call& call) {  // every fifth fails once more
+    Decision decision;
+    if (call.number % 5 == 0) {
+      decision.deed = Deed::kFail;
+      decision.status = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "told to fail");
+      decision.retry_after_ms = 1;
+    }
+    return decision;
+  });
+  ClientOptions options = Options();
+  options.chunk_bytes = 20000;
+  options.stripe_threshold_bytes = 100000;
+  options.retry.max_attempts = 5;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  constexpr int kThreads = 6, kCalls = 30;
+  std::atomic<int> answered{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 rng(t);
+      for (int i = 0; i < kCalls; ++i) {
+        TestCall call(rng() % 6000, rng() % 600, i % 2 == 0, rng());
+        const absl::StatusOr<AttendReply> reply = client->Attend(call.call());
+        if (reply.ok()) {
+          call.ExpectAnswered();
+          ++answered;
+        } else {
+          EXPECT_EQ(reply.status().code(), absl::StatusCode::kResourceExhausted) << reply.status();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(answered, kThreads * kCalls * 9 / 10);
+}
+
+class ClientStreamTest : public ::testing::Test {
+ protected:
+  FakeServer server_;
+};
+
+TEST_F(ClientStreamTest, CutsLargeCallsIntoChunksOnOneConnection) {
+  ClientOptions options;
+  options.connections = 1;
+  options.chunk_bytes = 1000;
+  options.stripe_threshold_bytes = 1;
+  server_.SetAnswerChunk(777);
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall call(3000, 1000, true, 1);
+  const absl::StatusOr<AttendReply> reply = client->Attend(call.call());
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  call.ExpectAnswered();
+  EXPECT_EQ(reply->connections, 1);
+  EXPECT_EQ(server_.streams(), 1);
+}
+
+TEST_F(ClientStreamTest, StripesLargeCallsOverConnections) {
+  ClientOptions options;
+  options.connections = 3;
+  options.chunk_bytes = 5000;
+  options.stripe_threshold_bytes = 100000;
+  server_.SetAnswerChunk(7777);
+  int connections_seen = 0;
+  server_.SetJudge([&](const FakeServer::Call& call) {
+    connections_seen = call.connections;
+    return Decision();
+  });
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall small(1000, 100, true, 1);
+  ASSERT_TRUE(client->Attend(small.call()).ok());
+  EXPECT_EQ(connections_seen, 1);
+  for (int i = 0; i < 5; ++i) {
+    TestCall large(5001, 1000, true, 1);
+    const absl::StatusOr<AttendReply> reply = client->Attend(large.call());
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    large.ExpectAnswered();
+    EXPECT_EQ(reply->connections, 3);
+    EXPECT_EQ(connections_seen, 3);
+  }
+  EXPECT_EQ(server_.peers().size(), 3u);
+  EXPECT_EQ(server_.streams(), 3);
+}
+
+TEST_F(ClientStreamTest, PipelinesCallsAndTakesAnswersInAnyOrder) {
+  server_.SetJudge(Always(Deed::kHold));
+  ClientOptions options;
+  options.connections = 1;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  constexpr int kCalls = 50;
+  std::deque<TestCall> calls;
+  std::vector<int> order;  // touched by one stream's reader only
+  absl::BlockingCounter left(kCalls);
+  for (int i = 0; i < kCalls; ++i) {
+    calls.emplace_back(10 + i, 5, true, i);
+    client->AttendAsync(calls.back().call(), [&, i](absl::StatusOr<AttendReply> reply) {
+      EXPECT_TRUE(reply.ok()) << reply.status();
+      order.push_back(i);
+      left.DecrementCount();
+    });
+  }
+  server_.AwaitHeld(kCalls);
+  server_.ReleaseHeldInReverse();
+  left.Wait();
+  for (const TestCall& call : calls) call.ExpectAnswered();
+  for (int i = 0; i < kCalls; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], kCalls - 1 - i);
+  EXPECT_EQ(server_.streams(), 1);
+}
+
+TEST_F(ClientStreamTest, TellsTheServerTheTimeLeft) {
+  uint64_t timeout_us = 0;
+  server_.SetJudge([&](const FakeServer::Call& call) {
+    timeout_us = call.timeout_us;
+    return Decision();
+  });
+  const std::unique_ptr<Client> client = MakeClient(server_, {});
+  TestCall call(5, 5, false, 1);
+  ASSERT_TRUE(client->Attend(call.call()).ok());
+  EXPECT_EQ(timeout_us, 0u);
+  call.call().timeout = absl::Seconds(100);
+  ASSERT_TRUE(client->Attend(call.call()).ok());
+  EXPECT_GT(timeout_us, 0u);
+  EXPECT_LE(timeout_us, 100'000'000u);
+}
+
+TEST_F(ClientStreamTest, ABrokenStreamEndsItsCallsAndTheNextCallOpensAnother) {
+  server_.SetJudge(Always(Deed::kHold));
+  ClientOptions options;
+  options.connections = 1;
+  options.retry.max_attempts = 1;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  std::deque<TestCall> calls;
+  std::vector<absl::StatusCode> codes;
+  absl::BlockingCounter left(3);
+  const auto start = [&](uint32_t tokens) {
+    calls.emplace_back(tokens, 5, false, 1);
+    client->AttendAsync(calls.back().call(), [&](absl::StatusOr<AttendReply> reply) {
+      codes.push_back(reply.status().code());
+      left.DecrementCount();
+    });
+  };
+  start(5);
+  start(30000);
+  server_.AwaitHeld(2);
+  server_.SetJudge(Always(Deed::kBreakStream, grpc::Status(grpc::StatusCode::INTERNAL, "told to break")));
+  start(6);
+  left.Wait();
+  EXPECT_THAT(codes, Each(absl::StatusCode::kUnavailable));
+
+  server_.SetJudge({});
+  TestCall call(5, 5, false, 1);
+  ASSERT_TRUE(client->Attend(call.call()).ok());
+  EXPECT_EQ(server_.streams(), 2);
+}
+
+TEST_F(ClientStreamTest, ACallOnABrokenStreamIsTriedAgain) {
+  server_.SetJudge([](const FakeServer::Call& call) {
+    Decision decision;
+    if (call.number <= 2) decision.deed = Deed::kBreakStream;
+    return decision;
+  });
+  ClientOptions options = QuickRetries();
+  options.stripe_threshold_bytes = 1000;
+  options.chunk_bytes = 1000;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall call(200, 200, true, 1);
+  const absl::StatusOr<AttendReply> reply = client->Attend(call.call());
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  call.ExpectAnswered();
+  EXPECT_EQ(reply->attempts, 3);
+}
+
+TEST_F(ClientStreamTest, AServerThatTurnsStreamsAwayIsHeard) {
+  server_.SetJudge(Always(Deed::kBreakStream, grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "not you")));
+  const std::unique_ptr<Client> client = MakeClient(server_, QuickRetries());
+  TestCall call(5, 5, false, 1);
+  const absl::Status status = client->Attend(call.call()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(status.message(), "not you");
+}
+
+// A draining server answers UNAVAILABLE on a stream that stays open; the retry must not go there again.
+TEST_F(ClientStreamTest, UnavailableMovesTheNextCallToAnotherStream) {
+  server_.SetJudge(FailFirst(1, grpc::StatusCode::UNAVAILABLE));
+  ClientOptions options = QuickRetries();
+  options.connections = 1;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall call(5, 5, false, 1);
+  ASSERT_TRUE(client->Attend(call.call()).ok());
+  EXPECT_EQ(server_.streams(), 2);
+}
+
+TEST_F(ClientStreamTest, ACallEndsThoughTheServerHasStoppedReading) {
+  server_.StopReading();
+  ClientOptions options;
+  options.stall_timeout = absl::Milliseconds(20);
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall call(1 << 20, 5, false, 1);  // 32 MiB: more than the sockets and windows hold
+  call.call().timeout = absl::Milliseconds(50);
+  EXPECT_EQ(client->Attend(call.call()).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+v1::AttendStreamResponse Message(int64_t o_bytes, int64_t offset, int64_t payload_bytes, bool last) {
+  v1::AttendStreamResponse message;
+  if (o_bytes >= 0) message.mutable_result()->set_o_bytes(static_cast<uint64_t>(o_bytes));
+  message.set_payload_offset(static_cast<uint64_t>(offset));
+  message.set_payload(std::string(static_cast<size_t>(payload_bytes), 'x'));
+  if (last) message.mutable_status();
+  return message;
+}
+
+TEST_F(ClientStreamTest, BreachesOfTheProtocolAreInternalErrorsAndWriteNothingOutside) {
+  const std::vector<std::pair<std::vector<v1::AttendStreamResponse>, std::string>> cases = {
+      {{Message(-1, 0, 160, true)}, "ahead of its result"},
+      {{Message(161, 0, 161, true)}, "161 bytes of o, expected 160"},
+      {{Message(160, 0, 161, true)}, "161 bytes at offset 0"},
+      {{Message(160, 0, 100, false), Message(-1, 100, 61, true)}, "61 bytes at offset 100"},
+      {{Message(160, 0, 100, false), Message(-1, 50, 60, true)}, "60 bytes at offset 50"},
+      {{Message(160, -1, 10, false)}, "10 bytes at offset 18446744073709551615"},
+      {{Message(160, 0, 159, true)}, "before all of it has come"},
+      {{Message(-1, 0, 0, true)}, "before all of it has come"},
+  };
+  ClientOptions options;
+  options.connections = 1;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  for (const auto& [messages, expected] : cases) {
+    server_.SetJudge([&messages = messages](const FakeServer::Call&) {
+      Decision decision;
+      decision.deed = Deed::kSend;
+      decision.messages = messages;
+      return decision;
+    });
+    TestCall call(5, 5, false, 1);
+    const absl::Status status = client->Attend(call.call()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(status.message(), HasSubstr(expected));
+  }
+  server_.SetJudge({});
+  TestCall call(5, 5, false, 1);
+  EXPECT_TRUE(client->Attend(call.call()).ok()) << "the stream must have survived";
+  EXPECT_EQ(server_.streams(), 1);
+}
+
+TEST_F(ClientStreamTest, AnswersToCallsThatNobodyWaitsForAreDropped) {
+  server_.SetJudge(Always(Deed::kHold));
+  ClientOptions options;
+  options.connections = 1;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall dropped(5, 5, false, 1);
+  dropped.call().timeout = absl::Milliseconds(20);
+  EXPECT_EQ(client->Attend(dropped.call()).status().code(), absl::StatusCode::kDeadlineExceeded);
+  server_.AwaitHeld(1);
+  server_.ReleaseHeldInReverse();  // too late
+  server_.SetJudge({});
+  TestCall call(5, 5, false, 2);
+  ASSERT_TRUE(client->Attend(call.call()).ok());
+  call.ExpectAnswered();
+  EXPECT_EQ(server_.streams(), 1);
+}
+
+TEST(ClientTest, RefusesCallsWhoseSpansDoNotFit) {
+  FakeServer server;
+  const std::unique_ptr<Client> client = MakeClient(server, {});
+  const auto refused = [&](auto change, const std::string& expected) {
+    TestCall call(5, 5, true, 1);
+    change(call.call());
+    const absl::Status status = client->Attend(call.call()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr(expected));
+  };
+  refused([](AttendCall& call) { call.o.remove_suffix(1); }, "o has 159 bytes");
+  refused([](AttendCall& call) { call.v.remove_suffix(1); }, "v has 159 bytes");
+  refused([](AttendCall& call) { call.lse = {}; }, "lse has 0 bytes, expected 40");
+  refused([](AttendCall& call) { call.header.mutable_options()->set_return_lse(false); }, "lse has 40 bytes");
+  refused([](AttendCall& call) { call.header.set_q_lengths(0, 0xffffffff); }, "for 4294967295 tokens");
+  refused([](AttendCall& call) { call.header.mutable_kv_lengths()->Resize(2 << 20, 1); }, "above the limit");
+  EXPECT_EQ(server.calls(), 0);
+}
+
+TEST(ClientTest, RefusesUnaryCallsAboveTheLimit) {
+  FakeServer server;
+  ClientOptions options;
+  options.transport = Transport::kUnary;
+  options.unary_limit_bytes = 100;
+  const std::unique_ptr<Client> client = MakeClient(server, options);
+  TestCall call(5, 5, false, 1);
+  const absl::Status status = client->Attend(call.call()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("unary_limit_bytes = 100"));
+}
+
+TEST(ClientTest, RefusesOptionsOutOfRange) {
+  const auto refused = [](auto change) {
+    ClientOptions options;
+    change(options);
+    EXPECT_EQ(Client::Connect("localhost:1", options).status().code(), absl::StatusCode::kInvalidArgument);
+  };
+  refused([](ClientOptions& options) { options.connections = 0; });
+  refused([](ClientOptions& options) { options.chunk_bytes = 0; });
+  refused([](ClientOptions& options) { options.chunk_bytes = int64_t{2} << 30; });
+  refused([](ClientOptions& options) { options.stripe_threshold_bytes = 0; });
+  refused([](ClientOptions& options) { options.unary_limit_bytes = int64_t{4} << 30; });
+  refused([](ClientOptions& options) { options.retry.max_attempts = 0; });
+  refused([](ClientOptions& options) { options.retry.initial_backoff = absl::ZeroDuration(); });
+  refused([](ClientOptions& options) { options.retry.backoff_multiplier = std::numeric_limits<double>::quiet_NaN(); });
+  refused([](ClientOptions& options) { options.default_timeout = absl::ZeroDuration(); });
+}
+
+TEST(ClientTest, AsksForFactsPlansAndHealth) {
+  auto server = std::make_unique<FakeServer>();
+  ClientOptions options;
+  options.retry.max_attempts = 1;
+  const std::unique_ptr<Client> client = MakeClient(*server, options);
+
+  const absl::StatusOr<v1::GetServerInfoResponse> info = client->GetServerInfo();
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->version(), "1.2.3");
+
+  v1::PlanTilesRequest request;
+  request.set_tile(64);
+  const absl::StatusOr<v1::PlanTilesResponse> plan = client->PlanTiles(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->tile(), 64u);
+  request.set_tile(1);
+  EXPECT_EQ(client->PlanTiles(request).status(), absl::InvalidArgumentError("tile is 1"));
+
+  EXPECT_EQ(client->CheckHealth(), absl::OkStatus());
+  EXPECT_EQ(client->CheckHealth("no.such.service").code(), absl::StatusCode::kNotFound);
+  server.reset();
+  EXPECT_EQ(client->CheckHealth().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,29 @@
+// Statuses of gRPC and of CallStatus as Abseil's. The codes are the same numbers in all three.
+#ifndef TESSERA_CLIENT_CPP_TESSERA_STATUS_CONVERSION_H_
+#define TESSERA_CLIENT_CPP_TESSERA_STATUS_CONVERSION_H_
+
+#include "absl/status/status.h"
+#include "grpcpp/support/status.h"
+#include "tessera/v1/attention.pb.h"
+
+namespace tessera {
+
+inline absl::Status ToAbslStatus(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+// Codes outside 0 to 16 become UNKNOWN.
+inline absl::Status ToAbslStatus(const v1::CallStatus& status) {
+  const bool known = status.code() >= 0 && status.code() <= 16;
+  return absl::Status(known ? static_cast<absl::StatusCode>(status.code()) : absl::StatusCode::kUnknown,
+                      status.message());
+}
+
+// The two codes that a call is tried again for.
+inline bool IsRetryable(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kResourceExhausted;
+}
+
+}  // namespace tessera
+
+#endif  // TESSERA_CLIENT_CPP_TESSERA_STATUS_CONVERSION_H_

@@ -1,0 +1,212 @@
+#include "client/cpp/tessera/stream_session.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/tessera/status_conversion.h"
+#include "proto/wire/attend_encode.h"
+
+namespace tessera {
+namespace {
+
+constexpr char kMethod[] = "/tessera.v1.AttentionService/AttendStream";
+
+grpc::ByteBuffer Cancellation(uint64_t id) {
+  v1::AttendStreamRequest message;
+  message.set_id(id);
+  message.set_cancel(true);
+  return wire::EncodeAttendStreamRequest(message, {});
+}
+
+// What the end of a stream means for a call on it. Codes by which a server turns the stream itself away are passed on;
+// all others say that the connection or the server is lost.
+absl::Status LostStatus(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+    case grpc::StatusCode::UNIMPLEMENTED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return ToAbslStatus(status);
+    default:
+      return absl::UnavailableError(absl::StrCat("the stream has ended: ", status.error_message()));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<StreamSession> StreamSession::Open(grpc::GenericStub* stub, const std::string& tenant,
+                                                   std::function<void()> on_gone) {
+  std::shared_ptr<StreamSession> session(new StreamSession(std::move(on_gone)));
+  session->self_ = session;
+  if (!tenant.empty()) session->context_.AddMetadata("tessera-tenant", tenant);
+  stub->PrepareBidiStreamingCall(&session->context_, kMethod, {}, session.get());
+  // Writes start on other threads than the reactor's; the hold keeps OnDone away until there can be no more of them.
+  session->AddHold();
+  session->StartRead(&session->incoming_);
+  session->StartCall();
+  return session;
+}
+
+StreamSession::~StreamSession() { on_gone_(); }
+
+uint64_t StreamSession::Register(std::shared_ptr<StreamCall> call, int part) {
+  absl::MutexLock lock(&mutex_);
+  if (stopped_ || retired_) return 0;
+  const uint64_t id = ++last_id_;
+  entries_.emplace(id, Entry{std::move(call), part});
+  senders_.push_back(id);
+  return id;
+}
+
+void StreamSession::Pump() {
+  while (true) {
+    uint64_t id = 0;
+    std::shared_ptr<StreamCall> call;
+    int part = 0;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (writing_ || stopped_) return;
+      if (!cancellations_.empty()) {
+        outgoing_ = Cancellation(cancellations_.front());
+        cancellations_.pop_front();
+        writing_ = true;
+        break;
+      }
+      if (senders_.empty()) return;
+      id = senders_.front();
+      senders_.pop_front();
+      const auto place = entries_.find(id);
+      if (place == entries_.end()) continue;
+      place->second.announced = true;
+      call = place->second.call;
+      part = place->second.part;
+      writing_ = true;
+    }
+    std::optional<StreamCall::Outgoing> next = call->NextMessage(part, id);
+    if (next.has_value()) outgoing_ = std::move(next->message);
+    bool stopped = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (next.has_value() && next->more) senders_.push_back(id);
+      if (next.has_value() && !stopped_) break;
+      writing_ = false;
+      stopped = stopped_;
+    }
+    outgoing_.Clear();
+    if (stopped) {
+      StopOperations();
+      return;
+    }
+  }
+  StartWrite(&outgoing_);
+}
+
+void StreamSession::OnWriteDone(bool ok) {
+  outgoing_.Clear();  // lets go of the calls' memory
+  bool stopped = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    stopped = stopped_;
+  }
+  if (stopped) {
+    StopOperations();
+  } else if (ok) {
+    Pump();
+  }
+  // Otherwise the stream is broken, and the read that is going on will say so.
+}
+
+void StreamSession::OnReadDone(bool ok) {
+  if (ok && Receive()) {
+    StartRead(&incoming_);
+    return;
+  }
+  if (ok) context_.TryCancel();
+  StopOperations();
+}
+
+bool StreamSession::Receive() {
+  absl::StatusOr<wire::DecodedAttendStreamResponse> message = wire::DecodeAttendStreamResponse(incoming_);
+  incoming_.Clear();
+  if (!message.ok()) {
+    absl::MutexLock lock(&mutex_);
+    breach_ = absl::InternalError(absl::StrCat("the server's answer cannot be read: ", message.status().message()));
+    return false;
+  }
+  Entry entry;
+  bool ended = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto place = entries_.find(message->id);
+    if (place == entries_.end()) return true;  // withdrawn
+    if (message->status.has_value()) {
+      entry = std::move(place->second);
+      entries_.erase(place);
+    } else {
+      entry = place->second;
+    }
+    ended = retired_ && entries_.empty();
+  }
+  entry.call->OnMessage(entry.part, *message);
+  if (ended) context_.TryCancel();
+  return true;
+}
+
+void StreamSession::Withdraw(uint64_t id) {
+  bool ended = false;
+  Entry entry;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto place = entries_.find(id);
+    if (place == entries_.end()) return;
+    entry = std::move(place->second);
+    entries_.erase(place);
+    if (entry.announced) cancellations_.push_back(id);
+    ended = retired_ && entries_.empty();
+  }
+  if (ended) {
+    context_.TryCancel();
+  } else {
+    Pump();
+  }
+}
+
+void StreamSession::Retire() {
+  bool ended = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    retired_ = true;
+    ended = entries_.empty();
+  }
+  if (ended) context_.TryCancel();
+}
+
+void StreamSession::Close() { context_.TryCancel(); }
+
+void StreamSession::StopOperations() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+    if (writing_ || hold_removed_) return;
+    hold_removed_ = true;
+  }
+  RemoveHold();
+}
+
+void StreamSession::OnDone(const grpc::Status& status) {
+  absl::flat_hash_map<uint64_t, Entry> entries;
+  absl::Status lost;
+  {
+    absl::MutexLock lock(&mutex_);
+    entries.swap(entries_);
+    lost = breach_.ok() ? LostStatus(status) : breach_;
+  }
+  for (auto& [id, entry] : entries) entry.call->OnBroken(entry.part, lost);
+  entries.clear();
+  self_.reset();  // may destroy this
+}
+
+}  // namespace tessera

@@ -16,7 +16,7 @@ from tessera.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from tessera.options import Priority
+from tessera.options import Priority, Window
 
 __all__ = [
     "AsyncClient",
@@ -36,4 +36,5 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
+    "Window",
 ]

@@ -64,8 +64,8 @@ class Transport:
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.enable_retries", 1),
             ("grpc.service_config", retry.SERVICE_CONFIG),
-            # A call larger than this buffer would not be retried.
-            ("grpc.per_rpc_retry_buffer_size", 2 * self.stream_threshold + (1 << 20)),
+            # A call larger than this buffer would not be retried. An int of C.
+            ("grpc.per_rpc_retry_buffer_size", min(2 * max(0, self.stream_threshold) + (1 << 20), (1 << 31) - 1)),
         ]
 
 

@@ -13,8 +13,14 @@ bool CausedByLoad(absl::StatusCode code) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(Workload* workload, Target* target, LoadClock* clock, Recorder* recorder, int64_t give_up_after)
-    : workload_(workload), target_(target), clock_(clock), recorder_(recorder), give_up_after_(give_up_after) {}
+Dispatcher::Dispatcher(Workload* workload, Target* target, LoadClock* clock, Recorder* recorder, int64_t give_up_after,
+                       const std::atomic<bool>* interrupted)
+    : workload_(workload),
+      target_(target),
+      clock_(clock),
+      recorder_(recorder),
+      give_up_after_(give_up_after),
+      interrupted_(interrupted) {}
 
 void Dispatcher::Send(absl::Duration due, std::function<void()> then) {
   {
@@ -55,7 +61,7 @@ void Dispatcher::CountFailure(const absl::Status& status) {
   hopeless_ = status.ok() || CausedByLoad(status.code()) ? 0 : hopeless_ + 1;
   if (give_up_after_ > 0 && hopeless_ >= give_up_after_ && give_up_status_.ok()) {
     give_up_status_ = status;
-    Stop();
+    gave_up_.store(true, std::memory_order_relaxed);
   }
 }
 

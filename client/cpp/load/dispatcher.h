@@ -21,8 +21,9 @@ namespace tessera::load {
 class Dispatcher {
  public:
   // Stops by itself after `give_up_after` failures in a row that no change of load would mend, such as UNAVAILABLE and
-  // INVALID_ARGUMENT; never where it is 0.
-  Dispatcher(Workload* workload, Target* target, LoadClock* clock, Recorder* recorder, int64_t give_up_after);
+  // INVALID_ARGUMENT (never where it is 0), or once `interrupted` is set.
+  Dispatcher(Workload* workload, Target* target, LoadClock* clock, Recorder* recorder, int64_t give_up_after,
+             const std::atomic<bool>* interrupted);
 
   // Sends one call that was due at `due`. `then`, if set, runs after the answer is recorded, on the target's thread and
   // before the call stops counting as in flight.
@@ -34,9 +35,8 @@ class Dispatcher {
   // Waits until no call is in flight.
   void AwaitIdle();
 
-  // Asks the runner to send no more. Async-signal-safe.
-  void Stop() { stopped_.store(true, std::memory_order_relaxed); }
-  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+  // Whether runners should send no more.
+  bool stopped() const { return gave_up_.load(std::memory_order_relaxed) || interrupted_->load(); }
 
   int64_t in_flight() const;
 
@@ -55,7 +55,8 @@ class Dispatcher {
   LoadClock* const clock_;
   Recorder* const recorder_;
   const int64_t give_up_after_;
-  std::atomic<bool> stopped_{false};
+  const std::atomic<bool>* const interrupted_;
+  std::atomic<bool> gave_up_{false};
   mutable absl::Mutex mutex_;
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t hopeless_ ABSL_GUARDED_BY(mutex_) = 0;  // failures in a row that load does not explain

@@ -1,5 +1,6 @@
 #include "client/cpp/load/runner.h"
 
+#include <atomic>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -26,8 +27,9 @@ class Bench {
       : target(&clock, std::move(service)),
         workload({*ParseCallShape("s=2")}, 1),
         recorder(workload.shapes(), clock.Now(), absl::Seconds(1)),
-        dispatcher(&workload, &target, &clock, &recorder, give_up_after) {}
+        dispatcher(&workload, &target, &clock, &recorder, give_up_after, &interrupted) {}
 
+  std::atomic<bool> interrupted{false};
   SimulatedClock clock;
   SimulatedTarget target;
   Workload workload;
@@ -88,7 +90,8 @@ TEST(OpenLoopTest, LatencyCountsFromDueTimeWhenTheSenderIsHeldUp) {
   BlockingTarget target(&clock, absl::Milliseconds(20));
   Workload workload({*ParseCallShape("s=2")}, 1);
   Recorder recorder(workload.shapes(), clock.Now(), absl::Seconds(1));
-  Dispatcher dispatcher(&workload, &target, &clock, &recorder, 0);
+  const std::atomic<bool> interrupted{false};
+  Dispatcher dispatcher(&workload, &target, &clock, &recorder, 0, &interrupted);
 
   // Due every 10 ms, sent every 20 ms: request i is 10 i ms late. Sending does not skip any.
   const RunStats stats =
@@ -129,6 +132,33 @@ TEST(OpenLoopTest, RequestBoundCountsMeasuredOnes) {
                   {.warm_up = absl::Seconds(1), .measured = absl::Seconds(100), .max_requests = 50}, &bench.dispatcher);
   EXPECT_EQ(stats.total.ok, 50);
   EXPECT_LT(stats.window, absl::Seconds(1));
+}
+
+TEST(OpenLoopTest, InterruptEndsTheRunAndKeepsWhatWasMeasured) {
+  Bench bench(Constant(absl::Milliseconds(1)));
+  bench.clock.At(bench.clock.Now() + absl::Seconds(2), [&] { bench.interrupted = true; });
+  const RunStats stats = RunOpenLoop({.process = ArrivalProcess::kConstant, .rate = 100},
+                                     {.measured = absl::Seconds(1000)}, &bench.dispatcher);
+  EXPECT_NEAR(static_cast<double>(stats.total.ok), 200, 2);
+  EXPECT_NEAR(absl::ToDoubleSeconds(stats.window), 2, 0.1);
+}
+
+TEST(ClosedLoopTest, InterruptEndsTheRun) {
+  Bench bench(Constant(absl::Milliseconds(1)));
+  bench.clock.At(bench.clock.Now() + absl::Seconds(2), [&] { bench.interrupted = true; });
+  const RunStats stats = RunClosedLoop(3, {.measured = absl::Seconds(1000)}, &bench.dispatcher);
+  EXPECT_NEAR(static_cast<double>(stats.total.ok), 2000, 5);
+  EXPECT_NEAR(stats.total.requests_per_second, 1000, 5);
+}
+
+TEST(RampTest, InterruptDropsTheStepThatItCutShort) {
+  Bench bench(Constant(absl::Milliseconds(1)));
+  bench.clock.At(bench.clock.Now() + absl::Seconds(12), [&] { bench.interrupted = true; });
+  RampPlan plan;
+  plan.step = {.measured = absl::Seconds(5)};
+  const RampResult result = RunRamp(plan, bench.clock.Now(), &bench.dispatcher);
+  EXPECT_EQ(result.steps.size(), 2u);
+  EXPECT_EQ(result.knee, 1);
 }
 
 TEST(ClosedLoopTest, RateFollowsFromCallersAndService) {
@@ -173,7 +203,8 @@ TEST(ClosedLoopTest, GivesUpOnFailuresThatLoadDoesNotExplain) {
   RefusingTarget target(absl::UnavailableError("nobody there"));
   Workload workload({*ParseCallShape("s=2")}, 1);
   Recorder recorder(workload.shapes(), clock.Now(), absl::Seconds(1));
-  Dispatcher dispatcher(&workload, &target, &clock, &recorder, 1000);
+  const std::atomic<bool> interrupted{false};
+  Dispatcher dispatcher(&workload, &target, &clock, &recorder, 1000, &interrupted);
   const RunStats stats = RunClosedLoop(2, {.measured = absl::Seconds(1)}, &dispatcher);
   EXPECT_EQ(target.issued(), 1000);
   EXPECT_EQ(dispatcher.give_up_status(), absl::UnavailableError("nobody there"));
@@ -185,7 +216,8 @@ TEST(ClosedLoopTest, KeepsGoingWhenTheTargetIsOnlyFull) {
   RefusingTarget target(absl::ResourceExhaustedError("full"));
   Workload workload({*ParseCallShape("s=2")}, 1);
   Recorder recorder(workload.shapes(), clock.Now(), absl::Seconds(1));
-  Dispatcher dispatcher(&workload, &target, &clock, &recorder, 10);
+  const std::atomic<bool> interrupted{false};
+  Dispatcher dispatcher(&workload, &target, &clock, &recorder, 10, &interrupted);
   // Answered inline 100,000 times in a row: recursion would exhaust the stack.
   const RunStats stats = RunClosedLoop(1, {.max_requests = 100000}, &dispatcher);
   EXPECT_EQ(stats.total.failed, 100000);

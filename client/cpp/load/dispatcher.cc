@@ -26,6 +26,7 @@ void Dispatcher::Send(absl::Duration due, std::function<void()> then) {
   {
     absl::MutexLock lock(&mutex_);
     ++in_flight_;
+    ++open_;
   }
   SendCall(workload_->Next(), due, std::move(then));
 }
@@ -36,7 +37,10 @@ void Dispatcher::SendOrDrop(absl::Duration due, int64_t max_in_flight) {
   {
     absl::MutexLock lock(&mutex_);
     admitted = in_flight_ < max_in_flight;
-    if (admitted) ++in_flight_;
+    if (admitted) {
+      ++in_flight_;
+      ++open_;
+    }
   }
   if (admitted) {
     SendCall(call, due, nullptr);
@@ -49,15 +53,16 @@ void Dispatcher::SendCall(const Call& call, absl::Duration due, std::function<vo
   const absl::Duration sent = clock_->Now();
   target_->Issue(call, [this, shape = call.shape, due, sent, then = std::move(then)](const Answer& answer) {
     recorder_->Record({shape, due, sent, clock_->Now(), answer.status.code(), answer.timing});
-    CountFailure(answer.status);
+    Settle(answer.status);
     if (then) then();
     absl::MutexLock lock(&mutex_);
-    --in_flight_;
+    --open_;
   });
 }
 
-void Dispatcher::CountFailure(const absl::Status& status) {
+void Dispatcher::Settle(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
+  --in_flight_;
   hopeless_ = status.ok() || CausedByLoad(status.code()) ? 0 : hopeless_ + 1;
   if (give_up_after_ > 0 && hopeless_ >= give_up_after_ && give_up_status_.ok()) {
     give_up_status_ = status;
@@ -67,7 +72,7 @@ void Dispatcher::CountFailure(const absl::Status& status) {
 
 void Dispatcher::AwaitIdle() {
   absl::MutexLock lock(&mutex_);
-  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0; };
+  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_ == 0; };
   clock_->Await(&mutex_, absl::Condition(&idle));
 }
 

@@ -25,14 +25,14 @@ class Dispatcher {
   Dispatcher(Workload* workload, Target* target, LoadClock* clock, Recorder* recorder, int64_t give_up_after,
              const std::atomic<bool>* interrupted);
 
-  // Sends one call that was due at `due`. `then`, if set, runs after the answer is recorded, on the target's thread and
-  // before the call stops counting as in flight.
+  // Sends one call that was due at `due`. `then`, if set, runs after the answer is recorded, on the target's thread;
+  // the dispatcher is not idle before it returns.
   void Send(absl::Duration due, std::function<void()> then = nullptr);
 
   // Sends unless `max_in_flight` calls are in flight; then it records a drop.
   void SendOrDrop(absl::Duration due, int64_t max_in_flight);
 
-  // Waits until no call is in flight.
+  // Waits until no call is in flight and every callback has returned.
   void AwaitIdle();
 
   // Whether runners should send no more.
@@ -48,7 +48,8 @@ class Dispatcher {
 
  private:
   void SendCall(const Call& call, absl::Duration due, std::function<void()> then);
-  void CountFailure(const absl::Status& status);
+  // Takes an answered call out of the in-flight count, and counts its failure.
+  void Settle(const absl::Status& status);
 
   Workload* const workload_;
   Target* const target_;
@@ -58,8 +59,9 @@ class Dispatcher {
   const std::atomic<bool>* const interrupted_;
   std::atomic<bool> gave_up_{false};
   mutable absl::Mutex mutex_;
-  int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t hopeless_ ABSL_GUARDED_BY(mutex_) = 0;  // failures in a row that load does not explain
+  int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;  // sent, not answered
+  int64_t open_ ABSL_GUARDED_BY(mutex_) = 0;       // sent, callback not returned
+  int64_t hopeless_ ABSL_GUARDED_BY(mutex_) = 0;   // failures in a row that load does not explain
   absl::Status give_up_status_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "client/cpp/load/report.h"
+#include "client/cpp/load/quantity_format.h"
 
 namespace tessera::load {
 

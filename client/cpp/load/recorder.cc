@@ -22,7 +22,7 @@ void Recorder::OpenWindow(absl::Duration from, absl::Duration until) {
   from_ = from;
   until_ = until;
   groups_.assign(shapes_.size(), GroupStats());
-  arrived_.assign(shapes_.size(), 0);
+  arrived_.assign(shapes_.size(), Arrived());
   for (size_t i = 0; i < shapes_.size(); ++i) groups_[i].name = shapes_[i].name;
 }
 
@@ -36,12 +36,13 @@ RunStats Recorder::CloseWindow(absl::Duration now) {
   stats.shapes = std::move(groups_);
   stats.total.name = "all";
   for (size_t i = 0; i < shapes_.size(); ++i) {
-    const double rate = seconds > 0 ? static_cast<double>(arrived_[i]) / seconds : 0;
+    const double rate = seconds > 0 ? static_cast<double>(arrived_[i].answers) / seconds : 0;
+    const double computed = seconds > 0 ? static_cast<double>(arrived_[i].computed) / seconds : 0;
     GroupStats& group = stats.shapes[i];
     group.requests_per_second = rate;
     group.upload_bytes_per_second = rate * costs_[i].upload_bytes;
     group.download_bytes_per_second = rate * costs_[i].download_bytes;
-    group.flops_per_second = rate * costs_[i].flops;
+    group.flops_per_second = computed * costs_[i].flops;
     stats.total.Merge(group);
   }
   return stats;
@@ -58,7 +59,10 @@ void Recorder::Record(const Sample& sample) {
     ++(ok ? interval->ok : interval->failed);
     if (ok) interval->latency.Record(latency);
   }
-  if (ok && window_open_ && sample.finished >= from_ && sample.finished < until_) ++arrived_[sample.shape];
+  if (ok && window_open_ && sample.finished >= from_ && sample.finished < until_) {
+    ++arrived_[sample.shape].answers;
+    arrived_[sample.shape].computed += sample.timing.known();
+  }
   if (!Measured(sample.due)) return;
 
   GroupStats& group = groups_[sample.shape];

@@ -66,6 +66,11 @@ class Recorder {
     double download_bytes = 0;
     double flops = 0;
   };
+  // OK answers within the window.
+  struct Arrived {
+    int64_t answers = 0;
+    int64_t computed = 0;  // by a server that told its timing; an echo computes nothing
+  };
   struct Interval {
     int64_t ok = 0;
     int64_t failed = 0;
@@ -88,7 +93,7 @@ class Recorder {
   absl::Duration from_ ABSL_GUARDED_BY(mutex_);
   absl::Duration until_ ABSL_GUARDED_BY(mutex_);
   std::vector<GroupStats> groups_ ABSL_GUARDED_BY(mutex_);
-  std::vector<int64_t> arrived_ ABSL_GUARDED_BY(mutex_);  // OK answers within the window, per shape
+  std::vector<Arrived> arrived_ ABSL_GUARDED_BY(mutex_);  // per shape
   Interval interval_ ABSL_GUARDED_BY(mutex_);
   Interval progress_ ABSL_GUARDED_BY(mutex_);
   std::vector<TimelinePoint> timeline_ ABSL_GUARDED_BY(mutex_);

@@ -40,12 +40,6 @@ struct EchoRatio {
 };
 std::optional<EchoRatio> CompareWithEcho(const Report& report);
 
-// "412 us", "1.23 ms", "10.5 s": three significant digits.
-std::string FormatLatency(int64_t nanoseconds);
-
-// "1.23 GB/s" from bytes a second; decimal units.
-std::string FormatByteRate(double bytes_per_second);
-
 // A table for the terminal.
 std::string RenderText(const Report& report);
 

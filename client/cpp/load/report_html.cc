@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cpp/load/quantity_format.h"
 #include "client/cpp/load/report.h"
 #include "client/cpp/load/report_plots.h"
 #include "client/cpp/load/report_style.h"
@@ -41,7 +42,9 @@ void AppendTiles(const Report& report, std::string* out) {
   AppendTile(FormatLatency(total.latency.Percentile(99)), "p99", of_echo(ratio ? ratio->p99 : 0), out);
   AppendTile(FormatByteRate(total.upload_bytes_per_second), "tensors up",
              absl::StrCat(FormatByteRate(total.download_bytes_per_second), " down"), out);
-  AppendTile(absl::StrFormat("%.3g", total.flops_per_second / 1e9), "useful GFLOP/s", "", out);
+  if (total.flops_per_second > 0) {
+    AppendTile(absl::StrFormat("%.3g", total.flops_per_second / 1e9), "useful GFLOP/s", "", out);
+  }
   if (total.batch_requests.count() > 0) {
     AppendTile(absl::StrFormat("%.1f", total.batch_requests.mean()), "mean batch",
                absl::StrCat("at most ", total.batch_requests.max()), out);
@@ -59,8 +62,8 @@ void AppendGroupRow(const GroupStats& group, const std::string& name, bool head,
     absl::StrAppend(out, Cell(FormatLatency(group.latency.Percentile(percentile))));
   }
   absl::StrAppend(out, Cell(FormatByteRate(group.upload_bytes_per_second)),
-                  Cell(FormatByteRate(group.download_bytes_per_second)),
-                  Cell(absl::StrFormat("%.4f", group.flops_per_second / 1e12)), "</tr>\n");
+                  Cell(FormatByteRate(group.download_bytes_per_second)), Cell(FormatTeraflops(group.flops_per_second)),
+                  "</tr>\n");
 }
 
 void AppendGroups(const Report& report, std::string* out) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cpp/load/quantity_format.h"
 
 namespace tessera::load {
 namespace {
@@ -147,9 +148,9 @@ Plot LatencyOverTimePlot(const Report& report) {
   const auto p50 = [](const TimelinePoint& point) { return static_cast<double>(point.p50_ns); };
   const auto p99 = [](const TimelinePoint& point) { return static_cast<double>(point.p99_ns); };
   const auto max = [](const TimelinePoint& point) { return static_cast<double>(point.max_ns); };
-  plot.series.push_back(OverTime("p50", kServerColor, timeline, p50, LatencyTip));
-  plot.series.push_back(OverTime("p99", kTailColor, timeline, p99, LatencyTip));
   plot.series.push_back(OverTime("max", kMaxColor, timeline, max, LatencyTip));
+  plot.series.push_back(OverTime("p99", kTailColor, timeline, p99, LatencyTip));
+  plot.series.push_back(OverTime("p50", kServerColor, timeline, p50, LatencyTip));
   for (size_t i = 1; i < report.targets.size(); ++i) {
     plot.series.push_back(OverTime(absl::StrCat(report.targets[i].name, " p50"), kEchoColor, report.targets[i].timeline,
                                    p50, LatencyTip));

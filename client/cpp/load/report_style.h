@@ -36,7 +36,7 @@ th:first-child, td:first-child { text-align: left; }
 tr:last-child td { border-bottom: 0; }
 tr.head td { font-weight: 600; }
 tr.knee td { background: var(--band); font-weight: 600; }
-td.wrap { white-space: normal; text-align: left; overflow-wrap: anywhere; }
+td.wrap { white-space: normal; text-align: left; overflow-wrap: anywhere; width: 99%; }
 .bad { color: var(--bad); } .good { color: var(--good); }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 0 0 6px; padding: 0; color: var(--soft);
   font-size: 13px; }
@@ -49,7 +49,7 @@ td.wrap { white-space: normal; text-align: left; overflow-wrap: anywhere; }
 .stages div, .key { background: var(--c); }
 .key { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 7px; }
 svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--soft); font-size: 12px; font-family: inherit; font-variant-numeric: tabular-nums; }
+svg text { fill: var(--soft); font-size: 13px; font-family: inherit; font-variant-numeric: tabular-nums; }
 svg .grid { stroke: var(--line); } svg .axis, svg .mark { stroke: var(--soft); }
 svg .band { fill: var(--band); } svg .rule { stroke: var(--soft); stroke-dasharray: 2 4; }
 svg .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }

@@ -1,8 +1,10 @@
 #include "client/cpp/load/report.h"
 
+#include <algorithm>
 #include <string>
 
 #include "client/cpp/load/plot_scale.h"
+#include "client/cpp/load/quantity_format.h"
 #include "client/cpp/load/svg_plot.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

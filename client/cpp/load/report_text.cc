@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cpp/load/quantity_format.h"
 #include "client/cpp/load/report.h"
 
 namespace tessera::load {
@@ -16,8 +17,8 @@ void AppendGroupRow(const std::string& name, const GroupStats& group, std::strin
   for (const double percentile : {50.0, 90.0, 95.0, 99.0, 99.9, 100.0}) {
     absl::StrAppendFormat(out, " %8s", FormatLatency(group.latency.Percentile(percentile)));
   }
-  absl::StrAppendFormat(out, " %10s %10s %8.4f\n", FormatByteRate(group.upload_bytes_per_second),
-                        FormatByteRate(group.download_bytes_per_second), group.flops_per_second / 1e12);
+  absl::StrAppendFormat(out, " %10s %10s %8s\n", FormatByteRate(group.upload_bytes_per_second),
+                        FormatByteRate(group.download_bytes_per_second), FormatTeraflops(group.flops_per_second));
 }
 
 void AppendGroups(const Report& report, std::string* out) {

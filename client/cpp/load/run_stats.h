@@ -35,7 +35,7 @@ struct GroupStats {
   double requests_per_second = 0;
   double upload_bytes_per_second = 0;    // tensors of answered requests
   double download_bytes_per_second = 0;  // tensors of answers
-  double flops_per_second = 0;           // useful ones
+  double flops_per_second = 0;           // useful ones, of answers that came with the server's timing
 
   int64_t due() const { return ok + failed + dropped; }
   // Of the requests due, those that brought no answer.

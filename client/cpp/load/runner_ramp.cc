@@ -1,7 +1,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cpp/load/quantity_format.h"
 #include "client/cpp/load/runner.h"
 
 namespace tessera::load {
@@ -15,14 +17,13 @@ constexpr int64_t kEnoughToJudge = 400;
 
 std::string BrokenBy(const RunStats& stats, double offered, const Slo& slo) {
   const GroupStats& total = stats.total;
-  const auto p99 = absl::Nanoseconds(total.latency.Percentile(99));
   if (total.error_fraction() > slo.error_fraction) {
     return absl::StrFormat("errors %.2f%% > %.2f%%", 100 * total.error_fraction(), 100 * slo.error_fraction);
   }
   if (total.ok == 0) return "nothing was answered";
-  if (p99 > slo.p99) {
-    return absl::StrFormat("p99 %.3g ms > %.3g ms", absl::ToDoubleMilliseconds(p99),
-                           absl::ToDoubleMilliseconds(slo.p99));
+  if (absl::Nanoseconds(total.latency.Percentile(99)) > slo.p99) {
+    return absl::StrCat("p99 ", FormatLatency(total.latency.Percentile(99)), " > ",
+                        FormatLatency(absl::ToInt64Nanoseconds(slo.p99)));
   }
   if (total.due() >= kEnoughToJudge && total.requests_per_second < kKeepsUp * offered) {
     return absl::StrFormat("%.4g of %.4g/s answered", total.requests_per_second, offered);

@@ -10,6 +10,26 @@
 #include "grpcpp/support/channel_arguments.h"
 
 namespace tessera {
+namespace {
+
+std::shared_ptr<grpc::ChannelCredentials> Credentials(const ClientOptions& options) {
+  return options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials();
+}
+
+grpc::ChannelArguments CommonArguments(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  // Channels to one target with the same arguments would otherwise share one connection.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_time)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
+  return arguments;
+}
+
+}  // namespace
 
 std::string ServiceConfig(const RetryPolicy& policy) {
   if (policy.max_attempts <= 1) return "{}";
@@ -31,22 +51,19 @@ std::string ServiceConfig(const RetryPolicy& policy) {
       absl::ToDoubleSeconds(policy.max_backoff), policy.backoff_multiplier);
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target, const ClientOptions& options) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
-  // Channels to one target with the same arguments would otherwise share one connection.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_time)));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                   static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
+std::shared_ptr<grpc::Channel> MakeUnaryChannel(const std::string& target, const ClientOptions& options) {
+  grpc::ChannelArguments arguments = CommonArguments(options);
   // A large call can only be retried while gRPC still has its slices. They alias the caller's memory, so that keeping
   // them costs none.
   arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, std::numeric_limits<int>::max());
   arguments.SetServiceConfigJSON(ServiceConfig(options.retry));
-  return grpc::CreateCustomChannel(
-      target, options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(target, Credentials(options), arguments);
+}
+
+std::shared_ptr<grpc::Channel> MakeStreamChannel(const std::string& target, const ClientOptions& options) {
+  grpc::ChannelArguments arguments = CommonArguments(options);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  return grpc::CreateCustomChannel(target, Credentials(options), arguments);
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// A gRPC channel as this client wants it.
+// gRPC channels as this client wants them.
 #ifndef TESSERA_CLIENT_CPP_TESSERA_CHANNEL_H_
 #define TESSERA_CLIENT_CPP_TESSERA_CHANNEL_H_
 
@@ -10,9 +10,13 @@
 
 namespace tessera {
 
-// A channel with TCP connections of its own: no message limits, no compression, keepalive, and retries of unary calls
-// as the policy says.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target, const ClientOptions& options);
+// A channel for unary calls, with a TCP connection of its own: no message limits, no compression, keepalive, and gRPC's
+// retries as the policy says.
+std::shared_ptr<grpc::Channel> MakeUnaryChannel(const std::string& target, const ClientOptions& options);
+
+// The same for streams, without gRPC's retries: with them, gRPC would keep every message of a stream for a retry of the
+// stream until the server has answered something, and the memory of calls that are over with it.
+std::shared_ptr<grpc::Channel> MakeStreamChannel(const std::string& target, const ClientOptions& options);
 
 // The service config (gRPC's JSON) that makes gRPC retry unary calls on UNAVAILABLE and RESOURCE_EXHAUSTED, with the
 // server's pushback honoured. AttendStream is left out: the library retries its calls one by one.

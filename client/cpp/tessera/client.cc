@@ -132,7 +132,7 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(absl::Duration t
   SetDeadline(&context, timeout);
   v1::GetServerInfoResponse response;
   const grpc::Status status =
-      v1::ServerService::NewStub(impl_->any_connection()->channel())->GetServerInfo(&context, {}, &response);
+      v1::ServerService::NewStub(impl_->any_connection()->unary_channel())->GetServerInfo(&context, {}, &response);
   if (!status.ok()) return ToAbslStatus(status);
   return response;
 }
@@ -142,13 +142,13 @@ absl::StatusOr<v1::PlanTilesResponse> Client::PlanTiles(const v1::PlanTilesReque
   SetDeadline(&context, timeout);
   v1::PlanTilesResponse response;
   const grpc::Status status =
-      v1::ServerService::NewStub(impl_->any_connection()->channel())->PlanTiles(&context, request, &response);
+      v1::ServerService::NewStub(impl_->any_connection()->unary_channel())->PlanTiles(&context, request, &response);
   if (!status.ok()) return ToAbslStatus(status);
   return response;
 }
 
 absl::Status Client::CheckHealth(absl::string_view service, absl::Duration timeout) {
-  return tessera::CheckHealth(impl_->any_connection()->stub(), service, absl::Now() + timeout);
+  return tessera::CheckHealth(impl_->any_connection()->unary_stub(), service, absl::Now() + timeout);
 }
 
 }  // namespace tessera

@@ -14,8 +14,11 @@ int64_t Share(int64_t bytes, size_t count) {
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<grpc::Channel> channel, std::string tenant)
-    : channel_(std::move(channel)), tenant_(std::move(tenant)), stub_(channel_) {}
+Connection::Connection(const std::string& target, const ClientOptions& options)
+    : tenant_(options.tenant),
+      unary_channel_(MakeUnaryChannel(target, options)),
+      unary_stub_(unary_channel_),
+      stream_stub_(MakeStreamChannel(target, options)) {}
 
 std::pair<std::shared_ptr<StreamSession>, uint64_t> Connection::Register(const std::shared_ptr<StreamCall>& call,
                                                                          int part) {
@@ -28,7 +31,7 @@ std::pair<std::shared_ptr<StreamSession>, uint64_t> Connection::Register(const s
       absl::MutexLock count_lock(&sessions_->mutex);
       ++sessions_->count;
     }
-    session_ = StreamSession::Open(&stub_, tenant_, [sessions = sessions_] {
+    session_ = StreamSession::Open(&stream_stub_, tenant_, [sessions = sessions_] {
       absl::MutexLock count_lock(&sessions->mutex);
       --sessions->count;
     });
@@ -60,7 +63,7 @@ void Connection::Close() {
 
 ConnectionPool::ConnectionPool(const std::string& target, const ClientOptions& options) {
   for (int i = 0; i < options.connections; ++i) {
-    connections_.push_back(std::make_unique<Connection>(MakeChannel(target, options), options.tenant));
+    connections_.push_back(std::make_unique<Connection>(target, options));
   }
 }
 

@@ -18,15 +18,16 @@
 
 namespace tessera {
 
-// One TCP connection (gRPC opens it again after a failure), and the stream that is open on it. Thread-safe.
+// One TCP connection for streams, with the stream that is open on it, and one for unary calls. gRPC opens either when
+// it is first used, and again after a failure. Thread-safe.
 class Connection {
  public:
-  Connection(std::shared_ptr<grpc::Channel> channel, std::string tenant);
+  Connection(const std::string& target, const ClientOptions& options);
   // REQUIRES: Close has returned.
   ~Connection() = default;
 
-  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
-  grpc::GenericStub* stub() { return &stub_; }
+  const std::shared_ptr<grpc::Channel>& unary_channel() const { return unary_channel_; }
+  grpc::GenericStub* unary_stub() { return &unary_stub_; }
   const std::string& tenant() const { return tenant_; }
 
   // Registers the call with the open session, or with a new one. The caller pumps the session then. Null after Close.
@@ -49,9 +50,10 @@ class Connection {
     int count ABSL_GUARDED_BY(mutex) = 0;
   };
 
-  const std::shared_ptr<grpc::Channel> channel_;
   const std::string tenant_;
-  grpc::GenericStub stub_;
+  const std::shared_ptr<grpc::Channel> unary_channel_;
+  grpc::GenericStub unary_stub_;
+  grpc::GenericStub stream_stub_;
   std::atomic<int64_t> outstanding_bytes_{0};
   const std::shared_ptr<SessionCount> sessions_ = std::make_shared<SessionCount>();
 

@@ -58,8 +58,9 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
     const int64_t v_size = static_cast<int64_t>(call_.v.size());
     request_ = wire::EncodeAttendRequest(head, payload_.Slices(0, q_size), payload_.Slices(q_size, k_size),
                                          payload_.Slices(q_size + k_size, v_size));
-    connection->stub()->UnaryCall(rpc, kMethod, {}, &request_, &response_,
-                                  [self = shared_from_this()](const grpc::Status& status) { self->OnDone(status); });
+    connection->unary_stub()->UnaryCall(
+        rpc, kMethod, {}, &request_, &response_,
+        [self = shared_from_this()](const grpc::Status& status) { self->OnDone(status); });
   }
 
   void Abort(const absl::Status&) override {

@@ -17,9 +17,9 @@ namespace tessera {
 
 struct DeviceInfo {
   int index = 0;
-  std::string name;           // "AMD EPYC", "NVIDIA H200"
-  std::string kernel;         // AttentionBackend::name()
-  int64_t memory_bytes = 0;   // arena; 0 where tensors stay in staging memory
+  std::string name;          // "AMD EPYC", "NVIDIA H200"
+  std::string kernel;        // AttentionBackend::name()
+  int64_t memory_bytes = 0;  // arena; 0 where tensors stay in staging memory
   int slots = 1;
 };
 

@@ -1,12 +1,23 @@
-// Takes batches from the scheduler and runs them: one thread for each slot of each device.
+// Takes batches from the scheduler and runs them: one thread for each slot of the device.
 //
-// A slot's thread waits in Scheduler::TakeBatch, drops jobs that have ended or expired, moves the rest to kRunning, runs
-// them, and finishes each with its own status. A watchdog looks for a batch that runs longer than `hang_timeout`.
+// A slot's thread waits in Scheduler::TakeBatch, drops jobs that have ended or expired, moves the rest to kRunning,
+// runs them, and finishes each with its own status. Where a batch of several jobs fails recoverably, each of its jobs
+// is run again alone, so that only the guilty one fails; results do not depend on the batch, so the others lose time
+// only.
+//
+// A watchdog thread ends what waits too long: jobs whose deadline passes in the queue, and a batch that runs longer
+// than it may. A batch that hangs, like a sticky error, means that the device is lost: jobs in flight and waiting are
+// finished with UNAVAILABLE, the scheduler is closed, and the process must end.
+//
+// A job keeps its buffers until the device has let go of them, whoever ends it and when: the slot's thread holds it
+// while Device::Run lasts.
 #ifndef TESSERA_SERVER_ENGINE_ENGINE_H_
 #define TESSERA_SERVER_ENGINE_ENGINE_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,37 +28,56 @@
 
 namespace tessera {
 
-// What the engine tells whoever keeps the books. Called on slot threads; must be thread-safe and quick.
+// What the engine tells whoever keeps the books. Called on the engine's threads with no lock held; must be thread-safe
+// and quick.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
-  // A batch has ended, well or not.
+  // A call of Device::Run has ended, well or not. `tokens` are query tokens.
   virtual void OnBatch(const DeviceInfo& device, DType dtype, int64_t jobs, int64_t tokens,
                        const BatchOutcome& outcome) = 0;
-  // A job was dropped before its launch, because it had expired or been cancelled.
+  // A job was dropped before a launch: DEADLINE_EXCEEDED where it had expired, CANCELLED where someone else had ended
+  // it. `where` is kBatched before its first launch, kRunning before it was run again alone.
   virtual void OnDropped(absl::StatusCode code, Job::State where) = 0;
 };
 
 struct EngineOptions {
+  // A call of Device::Run that takes longer than hang_timeout + cost / slowest_pace hangs; zero turns the check off.
   absl::Duration hang_timeout = absl::Seconds(60);
+  // Cost a second (see AttendJob::Cost) that the device manages at its very worst, so that the largest call that is
+  // admitted is not taken for a hang. REQUIRES: > 0.
+  double slowest_pace = 1e9;
+  // How often the watchdog looks. REQUIRES: > 0.
+  absl::Duration watchdog_period = absl::Milliseconds(10);
 };
 
+// One device. Several engines may share a scheduler. Every job in the scheduler is an AttendJob.
 class Engine {
  public:
-  // Runs once, on an engine thread, when a device is lost: sticky error or hang. In-flight jobs have been finished with
-  // UNAVAILABLE and the scheduler closed and aborted. The process should end with exit code 70.
+  // Runs once, on an engine thread, when the device is lost: sticky error or hang. Jobs in flight have been finished
+  // with UNAVAILABLE and the scheduler closed and aborted. The process should end with exit code 70. Must not destroy
+  // the engine.
   using FatalFn = std::function<void(const absl::Status&)>;
+
+  // A slot that hangs keeps the destructor this long, in real time.
+  static constexpr absl::Duration kHungSlotGrace = absl::Seconds(1);
 
   // The device, scheduler, clock and observer outlive the engine. Starts the threads.
   Engine(const EngineOptions& options, Device* device, Scheduler* scheduler, Clock* clock, EngineObserver* observer,
          FatalFn on_fatal);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  // Closes the scheduler, lets waiting jobs run, joins the threads.
+  // Closes the scheduler, lets waiting jobs run, joins the threads. A slot that hangs for ever is abandoned with its
+  // jobs: its thread touches nothing but them and the device after this, so the device must live as long as the
+  // process.
   ~Engine();
 
  private:
-  // Fill in.
+  class Core;
+
+  const std::shared_ptr<Core> core_;  // shared with the threads: an abandoned one outlives the engine
+  std::vector<std::thread> slots_;
+  std::thread watchdog_;
 };
 
 }  // namespace tessera

@@ -1,0 +1,55 @@
+#include "server/device/cpu_device.h"
+
+#include <fstream>
+#include <utility>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace tessera {
+
+absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Make(std::unique_ptr<AttentionBackend> backend,
+                                                           size_t staging_bytes, int slots, Clock* clock) {
+  absl::StatusOr<std::unique_ptr<StagingPool::Region>> region = StagingPool::MapAnonymous(staging_bytes);
+  if (!region.ok()) return region.status();
+  return std::unique_ptr<CpuDevice>(new CpuDevice(std::move(backend), *std::move(region), slots, clock));
+}
+
+CpuDevice::CpuDevice(std::unique_ptr<AttentionBackend> backend, std::unique_ptr<StagingPool::Region> region, int slots,
+                     Clock* clock)
+    : backend_(std::move(backend)),
+      clock_(clock),
+      info_{.index = 0,
+            .name = CpuName("/proc/cpuinfo"),
+            .kernel = std::string(backend_->name()),
+            .memory_bytes = 0,
+            .slots = slots},
+      staging_(std::move(region)),
+      slot_sequences_(slots) {
+  ABSL_RAW_CHECK(slots >= 1, "a device has a slot");
+}
+
+BatchOutcome CpuDevice::Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) {
+  std::vector<SequenceView>& sequences = slot_sequences_[slot];
+  sequences.clear();
+  for (const BatchItem& item : items) sequences.insert(sequences.end(), item.sequences.begin(), item.sequences.end());
+  BatchOutcome outcome;
+  const absl::Time start = clock_->Now();
+  outcome.status = backend_->Forward(params, sequences, /*stream=*/nullptr, &outcome.stats);
+  outcome.times.compute = clock_->Now() - start;
+  return outcome;
+}
+
+std::string CpuName(const std::string& cpuinfo_path) {
+  std::ifstream cpuinfo(cpuinfo_path);
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (!absl::StartsWith(line, "model name")) continue;
+    const std::vector<std::string> field_and_name = absl::StrSplit(line, absl::MaxSplits(':', 1));
+    if (field_and_name.size() == 2) return std::string(absl::StripAsciiWhitespace(field_and_name[1]));
+  }
+  return "CPU";
+}
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+// The CPU as a device: tensors stay in staging memory, the backend runs on the calling thread and its own pool.
+#ifndef TESSERA_SERVER_DEVICE_CPU_DEVICE_H_
+#define TESSERA_SERVER_DEVICE_CPU_DEVICE_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/attention.h"
+#include "server/clock/clock.h"
+#include "server/device/device.h"
+
+namespace tessera {
+
+class CpuDevice final : public Device {
+ public:
+  // `staging_bytes` of address space; physical memory follows use. One slot keeps all cores on one batch; a second lets
+  // small batches overtake a large one, at the cost of cache. The clock outlives the device. INVALID_ARGUMENT or
+  // RESOURCE_EXHAUSTED where the staging memory cannot be had. REQUIRES: slots >= 1.
+  static absl::StatusOr<std::unique_ptr<CpuDevice>> Make(std::unique_ptr<AttentionBackend> backend,
+                                                         size_t staging_bytes, int slots, Clock* clock);
+
+  DeviceInfo info() const override { return info_; }
+  StagingPool& staging() override { return staging_; }
+  int64_t memory_in_use() const override { return 0; }
+  // Never sticky: an error of the backend concerns the batch alone.
+  BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) override;
+
+ private:
+  CpuDevice(std::unique_ptr<AttentionBackend> backend, std::unique_ptr<StagingPool::Region> region, int slots,
+            Clock* clock);
+
+  const std::unique_ptr<AttentionBackend> backend_;
+  Clock* const clock_;
+  const DeviceInfo info_;
+  StagingPool staging_;
+  std::vector<std::vector<SequenceView>> slot_sequences_;  // one list a slot, kept for its capacity
+};
+
+// "model name" of the first processor in a /proc/cpuinfo, or "CPU" where it names none.
+std::string CpuName(const std::string& cpuinfo_path);
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_DEVICE_CPU_DEVICE_H_

@@ -1,0 +1,60 @@
+// A device that fails on a script, for tests of everything around it.
+#ifndef TESSERA_SERVER_DEVICE_FAULT_DEVICE_H_
+#define TESSERA_SERVER_DEVICE_FAULT_DEVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "server/clock/clock.h"
+#include "server/device/device.h"
+#include "server/device/fault_script.h"
+
+namespace tessera {
+
+// Passes everything on to the device it wraps, except where the script strikes. Batches are counted from 1 in the order
+// of their Run calls, reruns included. It never alters a result. Thread-safe.
+class FaultDevice final : public Device {
+ public:
+  // The clock outlives the device. REQUIRES: the wrapped device's staging pool has not been used.
+  FaultDevice(std::unique_ptr<Device> device, FaultScript script, Clock* clock);
+  // Releases every hang and waits for the batches inside.
+  ~FaultDevice() override;
+
+  DeviceInfo info() const override { return device_->info(); }
+  StagingPool& staging() override { return device_->staging(); }
+  int64_t memory_in_use() const override { return device_->memory_in_use(); }
+  BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) override;
+
+  // Waits, in real time, until the batch of this number has come.
+  void AwaitBatch(int64_t batch);
+  // Lets the hanging batch of this number go on, now or once it hangs; or all of them.
+  void Release(int64_t batch);
+  void ReleaseAll();
+
+ private:
+  const FaultRule* Find(FaultRule::Point point, int64_t ordinal) const;
+  absl::Status OnAllocation();
+  // Hangs or delays where the script says so; an outcome where the batch shall fail.
+  std::optional<BatchOutcome> Strike(FaultRule::Point point, int64_t batch);
+  void Hang(int64_t batch);
+
+  const std::unique_ptr<Device> device_;
+  const FaultScript script_;
+  Clock* const clock_;
+  std::atomic<int64_t> allocations_{0};
+  absl::Mutex mutex_;
+  int64_t batches_ ABSL_GUARDED_BY(mutex_) = 0;
+  int inside_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool all_released_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_set<int64_t> released_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_DEVICE_FAULT_DEVICE_H_

@@ -1,0 +1,273 @@
+#include "server/engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "server/request/attend_job.h"
+
+namespace tessera {
+namespace {
+
+using AttendJobPtr = std::shared_ptr<AttendJob>;
+
+absl::Status DeviceLost() { return absl::UnavailableError("device lost"); }
+
+}  // namespace
+
+// What the threads work on.
+class Engine::Core {
+ public:
+  Core(const EngineOptions& options, Device* device, Scheduler* scheduler, Clock* clock, EngineObserver* observer,
+       FatalFn on_fatal)
+      : options_(options),
+        device_(device),
+        info_(device->info()),
+        scheduler_(scheduler),
+        clock_(clock),
+        observer_(observer),
+        on_fatal_(std::move(on_fatal)),
+        slots_(info_.slots) {
+    ABSL_RAW_CHECK(options.slowest_pace > 0, "a device has a pace");
+    ABSL_RAW_CHECK(options.watchdog_period > absl::ZeroDuration(), "a watchdog has a period");
+  }
+
+  int slots() const { return info_.slots; }
+  // The body of a slot's thread.
+  void RunSlot(int slot);
+  // The body of the watchdog's thread.
+  void Watch();
+  // Closes the scheduler and waits for the slots. Returns those whose threads may be joined; the others are abandoned.
+  std::vector<bool> Stop();
+
+ private:
+  struct Slot {
+    std::vector<AttendJobPtr> in_flight;           // the batch that the slot is busy with
+    absl::Time hangs_at = absl::InfiniteFuture();  // when the call of Device::Run that is under way hangs
+    bool hung = false;                             // that call has hung
+    bool ended = false;                            // the thread is past everything that the engine borrows
+  };
+
+  // Moves a batch's jobs to kRunning; those that have ended or expired are dropped.
+  std::vector<AttendJobPtr> Launchable(std::vector<JobPtr> batch);
+  // False where the job has ended, or has expired and so is ended here.
+  bool StillWanted(Job& job, Job::State where);
+
+  // These return false where the slot has been abandoned: nothing borrowed may be touched any more.
+  bool RunBatch(int slot, const std::vector<AttendJobPtr>& jobs);
+  bool RunAndFinish(int slot, absl::Span<const AttendJobPtr> jobs);
+  bool RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, BatchOutcome* outcome);
+
+  absl::Time HangTime(absl::Span<const AttendJobPtr> jobs) const;
+  // Marks the slots whose call hangs; returns whether there are new ones.
+  bool MarkHung();
+  // Ends everything, once.
+  void Lose(const absl::Status& why);
+
+  bool AllEnded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllEndedOrHung() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const EngineOptions options_;
+  Device* const device_;
+  const DeviceInfo info_;
+  Scheduler* const scheduler_;
+  Clock* const clock_;
+  EngineObserver* const observer_;
+  const FatalFn on_fatal_;
+
+  absl::Mutex mutex_;
+  std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
+  bool lost_ ABSL_GUARDED_BY(mutex_) = false;
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;  // the engine is gone, with a slot still in Device::Run
+  bool stop_watch_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+void Engine::Core::RunSlot(int slot) {
+  for (std::vector<JobPtr> batch; !(batch = scheduler_->TakeBatch()).empty(); scheduler_->BatchDone()) {
+    const std::vector<AttendJobPtr> jobs = Launchable(std::move(batch));
+    if (!jobs.empty() && !RunBatch(slot, jobs)) return;
+  }
+  absl::MutexLock lock(&mutex_);
+  slots_[slot].ended = true;
+}
+
+std::vector<AttendJobPtr> Engine::Core::Launchable(std::vector<JobPtr> batch) {
+  std::vector<AttendJobPtr> jobs;
+  jobs.reserve(batch.size());
+  for (JobPtr& job : batch) {
+    if (!StillWanted(*job, Job::State::kBatched)) continue;
+    if (job->Advance(Job::State::kBatched, Job::State::kRunning)) {
+      jobs.push_back(std::static_pointer_cast<AttendJob>(std::move(job)));
+    } else {
+      observer_->OnDropped(absl::StatusCode::kCancelled, Job::State::kBatched);
+    }
+  }
+  return jobs;
+}
+
+bool Engine::Core::StillWanted(Job& job, Job::State where) {
+  const bool ended = job.state() == Job::State::kDone;
+  if (!ended && clock_->Now() < job.traits().deadline) return true;
+  const bool expired = !ended && job.Finish(absl::DeadlineExceededError("the deadline passed before the call was run"));
+  observer_->OnDropped(expired ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kCancelled, where);
+  return false;
+}
+
+bool Engine::Core::RunBatch(int slot, const std::vector<AttendJobPtr>& jobs) {
+  bool lost;
+  {
+    absl::MutexLock lock(&mutex_);
+    lost = lost_;
+    if (!lost) slots_[slot].in_flight = jobs;
+  }
+  if (lost) {
+    for (const AttendJobPtr& job : jobs) job->Finish(DeviceLost());
+    return true;
+  }
+  const bool present = RunAndFinish(slot, jobs);
+  std::vector<AttendJobPtr> done;  // let go of after the lock; `jobs` keeps them until then
+  absl::MutexLock lock(&mutex_);
+  done.swap(slots_[slot].in_flight);
+  return present;
+}
+
+bool Engine::Core::RunAndFinish(int slot, absl::Span<const AttendJobPtr> jobs) {
+  const absl::Time launched = clock_->Now();
+  BatchOutcome outcome;
+  if (!RunOnDevice(slot, jobs, &outcome)) return false;
+  if (outcome.sticky) {
+    Lose(outcome.status);
+  } else if (outcome.status.ok()) {
+    const absl::Time finished = clock_->Now();
+    for (const AttendJobPtr& job : jobs) {
+      job->times().launched = launched;
+      job->times().finished = finished;
+      job->times().batch_jobs = static_cast<int64_t>(jobs.size());
+      job->Finish(absl::OkStatus());
+    }
+  } else if (jobs.size() == 1) {
+    jobs[0]->Finish(outcome.status);
+  } else {
+    for (const AttendJobPtr& job : jobs) {
+      if (StillWanted(*job, Job::State::kRunning) && !RunAndFinish(slot, {&job, 1})) return false;
+    }
+  }
+  return true;
+}
+
+bool Engine::Core::RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, BatchOutcome* outcome) {
+  std::vector<BatchItem> items;
+  items.reserve(jobs.size());
+  int64_t tokens = 0;
+  for (const AttendJobPtr& job : jobs) {
+    items.push_back({.input = {job->input().data(), job->input().size()},
+                     .output = {job->output().data(), job->output().size()},
+                     .sequences = job->sequences()});
+    tokens += job->shape().q_tokens;
+  }
+  const AttentionParams& params = jobs[0]->shape().params;
+  {
+    absl::MutexLock lock(&mutex_);
+    slots_[slot].hangs_at = HangTime(jobs);
+  }
+  *outcome = device_->Run(slot, params, items);
+  {
+    absl::MutexLock lock(&mutex_);
+    slots_[slot].hangs_at = absl::InfiniteFuture();
+    slots_[slot].hung = false;
+    if (abandoned_) return false;
+  }
+  observer_->OnBatch(info_, params.dtype, static_cast<int64_t>(jobs.size()), tokens, *outcome);
+  return true;
+}
+
+absl::Time Engine::Core::HangTime(absl::Span<const AttendJobPtr> jobs) const {
+  if (options_.hang_timeout == absl::ZeroDuration()) return absl::InfiniteFuture();
+  double cost = 0;
+  for (const AttendJobPtr& job : jobs) cost += static_cast<double>(job->traits().cost);
+  return clock_->Now() + options_.hang_timeout + absl::Seconds(cost / options_.slowest_pace);
+}
+
+void Engine::Core::Watch() {
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      const absl::Time next = clock_->Now() + options_.watchdog_period;
+      if (clock_->AwaitWithDeadline(&mutex_, absl::Condition(&stop_watch_), next)) return;
+    }
+    const absl::Time now = clock_->Now();
+    while (scheduler_->ExpireOverdue() <= now) {
+    }
+    if (MarkHung()) Lose(absl::InternalError("a batch has hung on the device"));
+  }
+}
+
+bool Engine::Core::MarkHung() {
+  const absl::Time now = clock_->Now();
+  absl::MutexLock lock(&mutex_);
+  bool any = false;
+  for (Slot& slot : slots_) {
+    if (slot.hung || now < slot.hangs_at) continue;
+    slot.hung = any = true;
+  }
+  return any;
+}
+
+void Engine::Core::Lose(const absl::Status& why) {
+  std::vector<AttendJobPtr> in_flight;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (lost_) return;
+    lost_ = true;
+    for (const Slot& slot : slots_) in_flight.insert(in_flight.end(), slot.in_flight.begin(), slot.in_flight.end());
+  }
+  scheduler_->Close();
+  for (const AttendJobPtr& job : in_flight) job->Finish(DeviceLost());
+  scheduler_->Abort(DeviceLost());
+  on_fatal_(why);
+}
+
+std::vector<bool> Engine::Core::Stop() {
+  scheduler_->Close();
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(this, &Core::AllEndedOrHung));
+  abandoned_ = !mutex_.AwaitWithTimeout(absl::Condition(this, &Core::AllEnded), kHungSlotGrace);
+  stop_watch_ = true;
+  std::vector<bool> ended;
+  for (const Slot& slot : slots_) ended.push_back(slot.ended);
+  return ended;
+}
+
+bool Engine::Core::AllEnded() const {
+  return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.ended; });
+}
+
+bool Engine::Core::AllEndedOrHung() const {
+  return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.ended || slot.hung; });
+}
+
+Engine::Engine(const EngineOptions& options, Device* device, Scheduler* scheduler, Clock* clock,
+               EngineObserver* observer, FatalFn on_fatal)
+    : core_(std::make_shared<Core>(options, device, scheduler, clock, observer, std::move(on_fatal))) {
+  for (int slot = 0; slot < core_->slots(); ++slot) {
+    slots_.emplace_back([core = core_, slot] { core->RunSlot(slot); });
+  }
+  watchdog_ = std::thread([core = core_] { core->Watch(); });
+}
+
+Engine::~Engine() {
+  const std::vector<bool> ended = core_->Stop();
+  watchdog_.join();
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (ended[slot]) {
+      slots_[slot].join();
+    } else {
+      slots_[slot].detach();
+    }
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,128 @@
+// The device is lost: by a sticky error, or because a batch hangs.
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/engine/engine.h"
+#include "server/engine/engine_test_fixture.h"
+
+namespace tessera {
+namespace {
+
+class EngineLossTest : public EngineTest {
+ protected:
+  static void ExpectLost(TestCall& call, Job::State where) {
+    EXPECT_EQ(call.Await(), absl::UnavailableError("device lost"));
+    EXPECT_EQ(call.where, where);
+  }
+};
+
+class EngineStickyTest : public EngineLossTest, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Points, EngineStickyTest, testing::Values("copy_in", "run", "copy_out"));
+
+TEST_P(EngineStickyTest, EndsEverything) {
+  Start(std::string("run@1=hang;") + GetParam() + "@2=sticky");
+  Send(1);
+  device_->AwaitBatch(1);
+  const TestCallPtr in_flight = Send(2);
+  const TestCallPtr large = Send(3, absl::InfiniteDuration(), int64_t{1} << 40);  // shares no batch with the small one
+  bool ended_before_fatal = false;
+  on_fatal_ = [&] {
+    ended_before_fatal = in_flight->done.HasBeenNotified() && large->done.HasBeenNotified() &&
+                         absl::IsUnavailable(scheduler_->Enqueue(MakeCall(1)->job));
+  };
+  device_->Release(1);
+  ExpectLost(*in_flight, Job::State::kRunning);
+  ExpectLost(*large, Job::State::kQueued);
+  fatal_.WaitForNotification();
+  EXPECT_TRUE(ended_before_fatal);
+  EXPECT_THAT(fatal_status_.message(), testing::HasSubstr("batch 2"));
+}
+
+TEST_F(EngineLossTest, StickyErrorOnOneSlotEndsTheJobsOfTheOthers) {
+  Start("run@1=hang;run@2=sticky", /*slots=*/2);
+  const TestCallPtr elsewhere = Send(1);
+  device_->AwaitBatch(1);
+  const TestCallPtr guilty = Send(2);
+  ExpectLost(*guilty, Job::State::kRunning);
+  ExpectLost(*elsewhere, Job::State::kRunning);
+  fatal_.WaitForNotification();
+  elsewhere->job.reset();
+  guilty->job.reset();
+  EXPECT_GT(device_->staging().in_use(), 0u) << "the other slot's batch is still under way";
+  device_->ReleaseAll();
+  engine_.reset();
+  EXPECT_EQ(device_->staging().in_use(), 0u);
+}
+
+TEST_F(EngineLossTest, StickyErrorInARerunEndsTheRestOfTheBatch) {
+  Start("run@1=hang;run@2=resource_exhausted;run@4=sticky");
+  Send(1);
+  device_->AwaitBatch(1);
+  std::vector<TestCallPtr> calls;
+  for (uint32_t tokens = 1; tokens <= 3; ++tokens) calls.push_back(Send(tokens));
+  device_->Release(1);
+  EXPECT_TRUE(calls[0]->Await().ok());
+  ExpectLost(*calls[1], Job::State::kRunning);
+  ExpectLost(*calls[2], Job::State::kRunning);
+  fatal_.WaitForNotification();
+}
+
+TEST_F(EngineLossTest, HungBatchIsFoundByTheClock) {
+  Start("run@1=hang", 1, {.hang_timeout = absl::Seconds(5)});
+  const TestCallPtr hung = Send(1);
+  device_->AwaitBatch(1);
+  const TestCallPtr waiting = Send(2);
+  const TestCallPtr sign = Send(3, absl::Seconds(4));
+  Advance(absl::Seconds(4));
+  sign->Await();  // the watchdog has looked
+  EXPECT_FALSE(hung->done.HasBeenNotified());
+  Advance(absl::Seconds(1));
+  Advance(absl::Seconds(1));  // cost adds to the timeout, if only nanoseconds
+  ExpectLost(*hung, Job::State::kRunning);
+  ExpectLost(*waiting, Job::State::kQueued);
+  fatal_.WaitForNotification();
+  EXPECT_THAT(fatal_status_.message(), testing::HasSubstr("hung"));
+}
+
+TEST_F(EngineLossTest, LargeBatchMayTakeLonger) {
+  Start("run@1=hang", 1, {.hang_timeout = absl::Seconds(5), .slowest_pace = 10});
+  const TestCallPtr large = Send(1, absl::InfiniteDuration(), /*cost=*/100);  // 5 s + 10 s
+  device_->AwaitBatch(1);
+  const TestCallPtr sign = Send(1, absl::Seconds(14));
+  Advance(absl::Seconds(14));
+  sign->Await();
+  EXPECT_FALSE(large->done.HasBeenNotified());
+  Advance(absl::Seconds(1));
+  ExpectLost(*large, Job::State::kRunning);
+}
+
+TEST_F(EngineLossTest, HangCheckCanBeTurnedOff) {
+  Start("run@1=hang", 1, {.hang_timeout = absl::ZeroDuration()});
+  const TestCallPtr slow = Send(1);
+  device_->AwaitBatch(1);
+  const TestCallPtr sign = Send(1, absl::Hours(1));
+  Advance(absl::Hours(1000));
+  sign->Await();
+  Advance(absl::Hours(1));
+  device_->Release(1);
+  EXPECT_TRUE(slow->Await().ok());
+  EXPECT_FALSE(fatal_.HasBeenNotified());
+}
+
+TEST_F(EngineLossTest, BatchThatHangsForEverDoesNotKeepTheDestructor) {
+  Start("run@1=hang", 1, {.hang_timeout = absl::Seconds(5)});
+  const TestCallPtr hung = Send(1);
+  device_->AwaitBatch(1);
+  Advance(absl::Seconds(6));
+  ExpectLost(*hung, Job::State::kRunning);
+  hung->job.reset();
+  engine_.reset();
+  EXPECT_GT(device_->staging().in_use(), 0u) << "the abandoned thread keeps the job";
+  device_->ReleaseAll();
+  while (device_->staging().in_use() > 0) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace tessera

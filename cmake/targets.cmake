@@ -7,7 +7,8 @@
 
 # What ThreadSanitizer must be told about a library that was not built with it, linked into every program.
 if(TESSERA_SANITIZE STREQUAL "thread")
-  add_library(tessera_tsan OBJECT "${PROJECT_SOURCE_DIR}/tests/tsan/absl_mutex.cc")
+  add_library(tessera_tsan OBJECT "${PROJECT_SOURCE_DIR}/tests/tsan/absl_mutex.cc"
+                                  "${PROJECT_SOURCE_DIR}/tests/tsan/default_options.cc")
   target_link_libraries(tessera_tsan PUBLIC absl::synchronization ${CMAKE_DL_LIBS})
 endif()
 

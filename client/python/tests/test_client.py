@@ -101,6 +101,15 @@ def test_many_in_flight(server: FakeServer, connections: int, rng: np.random.Gen
     assert len(server.peers) == connections
 
 
+def test_submit_all_takes_calls_of_any_size(server: FakeServer, rng: np.random.Generator) -> None:
+    arrays = [rng.standard_normal((tokens, 1, 8)).astype(np.float32) for tokens in (3, 40, 5)]
+    with tessera.Client(server.target, stream_threshold=2000) as client:
+        pending = client.submit_all([tessera.AttendCall(q, q, q, causal=True) for q in arrays])
+        for q, future in zip(arrays, pending):
+            attention_cases.check(future.result(timeout=10), q, q, q, {"causal": True})
+    assert sorted(server.calls) == ["Attend", "Attend", "AttendStream"]
+
+
 CODES = [
     (grpc.StatusCode.INVALID_ARGUMENT, tessera.InvalidArgumentError),
     (grpc.StatusCode.NOT_FOUND, tessera.NotFoundError),

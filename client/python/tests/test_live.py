@@ -49,30 +49,39 @@ def test_large_call_is_striped(live: LiveServer, rng: np.random.Generator) -> No
         attention_cases.check(client.attend(q, k, v, return_lse=True), q, k, v, {"return_lse": True})
 
 
-def test_many_in_flight_are_batched(live: LiveServer, rng: np.random.Generator) -> None:
+def occupy(client: tessera.Client) -> list[tessera.PendingAttention]:
+    """Keeps every slot of the device busy for a while, so that what is sent next waits."""
+    q = np.ones((1024, 8, 128), np.float32)
+    return [client.submit(q, q, q) for _ in range(8)]
+
+
+def test_waiting_calls_are_batched(live: LiveServer, rng: np.random.Generator) -> None:
     before = batch_size.read(live.metrics_url)
-    calls = [rng.standard_normal((1 + n % 40, 4, 32)).astype(np.float32) for n in range(200)]
-    with tessera.Client(live.target) as client:
-        pending = [client.submit(q, q, q, causal=True) for q in calls]
-        for q, future in zip(calls, pending):
-            attention_cases.check(future.result(timeout=30), q, q, q, {"causal": True})
+    arrays = [rng.standard_normal((1 + n % 40, 4, 32)).astype(np.float32) for n in range(200)]
+    calls = [tessera.AttendCall(q, q, q, causal=True) for q in arrays]
+    with tessera.Client(live.target, connections=1) as client:
+        busy = occupy(client)
+        for q, pending in zip(arrays, client.submit_all(calls)):
+            attention_cases.check(pending.result(timeout=60), q, q, q, {"causal": True})
+        futures.wait(busy)
     batches = batch_size.read(live.metrics_url).since(before)
-    assert batches.requests == len(calls)
-    assert batches.batches < len(calls)
+    assert batches.requests == len(busy) + len(calls)
+    assert batches.mean > 4
 
 
 def test_cancelled_calls_leave_the_others_alone(live: LiveServer, rng: np.random.Generator) -> None:
-    calls = [rng.standard_normal((64, 8, 64)).astype(np.float32) for _ in range(60)]
+    arrays = [rng.standard_normal((64, 8, 64)).astype(np.float32) for _ in range(60)]
     with tessera.Client(live.target) as client:
-        pending = [client.submit(q, q, q) for q in calls]
-        cancelled = [future.cancel() for future in pending[::2]]
-        assert any(cancelled)
-        for q, future in zip(calls[1::2], pending[1::2]):
-            attention_cases.check(future.result(timeout=30), q, q, q, {})
-        for future, was_cancelled in zip(pending[::2], cancelled):
-            if was_cancelled:
+        busy = occupy(client)
+        pending = client.submit_all(tessera.AttendCall(q, q, q) for q in arrays)
+        assert sum(future.cancel() for future in pending[::2]) > 0
+        for q, future in zip(arrays[1::2], pending[1::2]):
+            attention_cases.check(future.result(timeout=60), q, q, q, {})
+        for future in pending[::2]:
+            if future.cancelled():
                 with pytest.raises(futures.CancelledError):
-                    future.result(timeout=30)
+                    future.result(timeout=60)
+        futures.wait(busy)
 
 
 @STREAMED

@@ -10,7 +10,7 @@ from model import Floats, MiniLM
 
 
 def attend(q: Floats, k: Floats, v: Floats) -> Floats:
-    """Standard attention of one sentence. All [tokens, heads, head_dim]."""
+    """Standard attention of one text. All [tokens, heads, head_dim]."""
     scores = np.einsum("ihd,jhd->hij", q, k) / np.float32(np.sqrt(q.shape[-1]))
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
@@ -18,10 +18,10 @@ def attend(q: Floats, k: Floats, v: Floats) -> Floats:
     return o
 
 
-def embed(model: MiniLM, sentences: Sequence[list[int]]) -> Floats:
-    """Token ids to embeddings. [sentences, hidden]"""
-    bounds = np.cumsum([len(ids) for ids in sentences])[:-1]
-    hidden = np.concatenate([model.embed(ids) for ids in sentences])
+def embed(model: MiniLM, texts: Sequence[list[int]]) -> Floats:
+    """Token ids to embeddings. [texts, hidden]"""
+    bounds = np.cumsum([len(ids) for ids in texts])[:-1]
+    hidden = np.concatenate([model.embed(ids) for ids in texts])
     for layer in range(model.layers):
         parts = zip(*(np.split(tensor, bounds) for tensor in model.project(layer, hidden)))
         hidden = model.finish(layer, hidden, np.concatenate([attend(q, k, v) for q, k, v in parts]))

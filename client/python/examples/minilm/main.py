@@ -1,4 +1,7 @@
-"""Embeds a page of sentences with all-MiniLM-L6-v2, its attention done by a Tessera server, and checks the result.
+"""Embeds a page with all-MiniLM-L6-v2, its attention done by a Tessera server, and checks the result.
+
+As for a search index, every sentence of the page becomes a text to embed, and so does every passage of a dozen
+consecutive sentences. All are in flight at once.
 
 Exits with 1 where the embeddings differ from those computed here, the local model from its published results, or the
 server did not batch.
@@ -36,10 +39,19 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--sentences", type=Path, default=Path(__file__).parent / "sentences.txt", help="one sentence a line"
     )
+    parser.add_argument("--passage", type=int, default=12, help="sentences of a passage; a third of them begin another")
     parser.add_argument("--pairs", type=int, default=10, help="nearest pairs to print")
-    parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument(
+        "--connections", type=int, default=1, help="on one, calls arrive closest together and batch best; default 1"
+    )
     parser.add_argument("--group", type=int, default=16, help="answers to go on with at a time, at least")
     return parser.parse_args()
+
+
+def passages(sentences: list[str], length: int) -> list[str]:
+    """Overlapping runs of `length` sentences."""
+    starts = range(0, len(sentences) - length + 1, max(1, length // 3))
+    return [" ".join(sentences[start : start + length]) for start in starts]
 
 
 def nearest_pairs(embeddings: Floats, count: int) -> list[tuple[float, int, int]]:
@@ -60,7 +72,8 @@ def main() -> int:
     model = MiniLM(files)
     tokenizer = WordPiece(files / "vocab.txt", max_tokens=model.max_tokens)
     sentences = [line for line in arguments.sentences.read_text(encoding="utf-8").splitlines() if line.strip()]
-    ids = [tokenizer.encode(sentence) for sentence in sentences]
+    texts = sentences + passages(sentences, arguments.passage)
+    ids = [tokenizer.encode(text) for text in texts]
     tokens = sum(map(len, ids))
 
     three = local.embed(model, [tokenizer.encode(sentence) for sentence in PUBLISHED_SENTENCES])
@@ -78,10 +91,11 @@ def main() -> int:
     cosine = np.sum(embedded.embeddings * expected, axis=1)
 
     print(f"Nearest of {len(sentences)} sentences:")
-    for similarity, i, j in nearest_pairs(embedded.embeddings, arguments.pairs):
+    for similarity, i, j in nearest_pairs(embedded.embeddings[: len(sentences)], arguments.pairs):
         print(f"  {similarity:.3f}  {sentences[i]}\n         {sentences[j]}")
     print(
-        f"{len(sentences)} sentences, {tokens} tokens, lengths {min(map(len, ids))} to {max(map(len, ids))}; "
+        f"{len(sentences)} sentences and {len(texts) - len(sentences)} passages, {min(map(len, ids))} to "
+        f"{max(map(len, ids))} tokens long, {tokens} in all; "
         f"{embedded.calls} attention calls to tessera {info.version} ({info.backend}), "
         f"{embedded.max_in_flight} in flight at most; {seconds:.2f} s (all in numpy: {local_seconds:.2f} s)"
     )

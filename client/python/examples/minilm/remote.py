@@ -1,4 +1,4 @@
-"""The model with every attention done by a Tessera server, one call a sentence and layer, all sentences in flight."""
+"""The model with every attention done by a Tessera server: one call for each text and layer, all texts in flight."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from model import Floats, MiniLM
 
 @dataclass
 class Embedded:
-    embeddings: Floats  # [sentences, hidden]
+    embeddings: Floats  # [texts, hidden]
     calls: int
     max_in_flight: int
 
 
 class RemoteEmbedder:
-    """Sentences move through the layers on their own: a call's answer lets its sentence go on, whatever the others do.
+    """Texts move through the layers on their own: a call's answer lets its text go on, whatever the others do.
 
     Answers that have come in by the time the processor is free go on together, `group` of them at least (or all that
     are out), since a product of many rows costs little more than one of few.
@@ -36,11 +36,11 @@ class RemoteEmbedder:
         self._answers: queue.SimpleQueue[tuple[int, int, Future[tessera.Attention]]] = queue.SimpleQueue()
         self._in_flight = 0
 
-    def embed(self, sentences: Sequence[list[int]]) -> Embedded:
+    def embed(self, texts: Sequence[list[int]]) -> Embedded:
         """Token ids to embeddings."""
-        hidden = [self._model.embed(ids) for ids in sentences]
-        result = Embedded(np.empty((len(sentences), hidden[0].shape[1]), np.float32), 0, 0)
-        self._ask(0, range(len(sentences)), hidden, result)
+        hidden = [self._model.embed(ids) for ids in texts]
+        result = Embedded(np.empty((len(texts), hidden[0].shape[1]), np.float32), 0, 0)
+        self._ask(0, range(len(texts)), hidden, result)
         while self._in_flight:
             for layer, attention in self._collect().items():
                 self._advance(layer, attention, hidden)
@@ -52,24 +52,27 @@ class RemoteEmbedder:
         return result
 
     def _ask(self, layer: int, which: Sequence[int], hidden: list[Floats], result: Embedded) -> None:
-        """Sends the calls of `layer` for the sentences `which`."""
+        """Sends the calls of `layer` for the texts `which`, the longest first: they take the server longest."""
+        which = sorted(which, key=lambda i: -len(hidden[i]))
         q, k, v = self._model.project(layer, np.concatenate([hidden[i] for i in which]))
+        calls = []
         start = 0
         for i in which:
             rows = slice(start, start + len(hidden[i]))
             start = rows.stop
-            pending = self._client.submit(q[rows], k[rows], v[rows])
+            calls.append(tessera.AttendCall(q[rows], k[rows], v[rows]))
+        self._in_flight += len(calls)
+        result.calls += len(calls)
+        result.max_in_flight = max(result.max_in_flight, self._in_flight)
+        for i, pending in zip(which, self._client.submit_all(calls)):
             pending.add_done_callback(functools.partial(self._arrived, layer, i))
-            self._in_flight += 1
-            result.calls += 1
-            result.max_in_flight = max(result.max_in_flight, self._in_flight)
 
     def _arrived(self, layer: int, i: int, answer: Future[tessera.Attention]) -> None:
         """On a thread of the client."""
         self._answers.put((layer, i, answer))
 
     def _collect(self) -> dict[int, dict[int, Floats]]:
-        """Waits for answers. Layer to sentence to o."""
+        """Waits for answers. Layer to text to o."""
         collected: dict[int, dict[int, Floats]] = defaultdict(dict)
         taken = 0
         while taken < min(self._group, self._in_flight) or not self._answers.empty():
@@ -80,7 +83,7 @@ class RemoteEmbedder:
         return collected
 
     def _advance(self, layer: int, attention: dict[int, Floats], hidden: list[Floats]) -> None:
-        """Finishes `layer` for the sentences whose attention is in."""
+        """Finishes `layer` for the texts whose attention is in."""
         tokens = np.concatenate([hidden[i] for i in attention])
         finished = self._model.finish(layer, tokens, np.concatenate(list(attention.values())))
         bounds = np.cumsum([len(hidden[i]) for i in attention])[:-1]

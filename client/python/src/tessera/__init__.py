@@ -1,7 +1,7 @@
 """Attention as a network service: numpy arrays in, numpy arrays out."""
 
 from tessera.aio import AsyncClient
-from tessera.call import Attention, Timing
+from tessera.call import AttendCall, Attention, Timing
 from tessera.client import Client, PendingAttention
 from tessera.errors import (
     CancelledError,
@@ -20,6 +20,7 @@ from tessera.options import Priority, Window
 
 __all__ = [
     "AsyncClient",
+    "AttendCall",
     "Attention",
     "CancelledError",
     "Client",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
@@ -178,10 +178,19 @@ class Client:
             return_lse=return_lse,
             priority=priority,
         )
+        return self.submit_all([call], timeout=timeout)[0]
+
+    def submit_all(self, calls: Iterable[AttendCall], *, timeout: float | None = None) -> list[PendingAttention]:
+        """Sends calls that were made beforehand, close together: what arrives while the server is busy with the first
+        of them can share a batch. An AttendCall takes the arguments of attend, without the timeout.
+        """
         limit = self._transport.timeout if timeout is None else timeout
-        if self._transport.streamed(call.payload_bytes):
-            return self._submit_streamed(call, limit)
-        return self._submit_unary(call, limit)
+        # Everything that can be done before the first one leaves.
+        ready = [(call, None if self._transport.streamed(call.payload_bytes) else call.serialize()) for call in calls]
+        return [
+            self._submit_streamed(call, limit) if message is None else self._submit_unary(call, message, limit)
+            for call, message in ready
+        ]
 
     def server_info(self, *, timeout: float | None = None) -> server_pb2.GetServerInfoResponse:
         """Version, backend, devices, limits and occupancy of the server."""
@@ -233,9 +242,9 @@ class Client:
     ) -> None:
         self.close()
 
-    def _submit_unary(self, call: AttendCall, timeout: float | None) -> PendingAttention:
+    def _submit_unary(self, call: AttendCall, message: bytes, timeout: float | None) -> PendingAttention:
         method = self._attend[self._rotation.take()]
-        rpc = method.future(call.serialize(), timeout=timeout, metadata=self._transport.metadata())
+        rpc = method.future(message, timeout=timeout, metadata=self._transport.metadata())
         pending = PendingAttention()
         pending._withdraw = rpc.cancel
 

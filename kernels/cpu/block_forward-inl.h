@@ -13,6 +13,7 @@
 #include "kernels/attention.h"
 #include "kernels/cpu/block_forward.h"
 #include "kernels/cpu/pack-inl.h"
+#include "kernels/cpu/prefetch.h"
 #include "kernels/cpu/register_block-inl.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/softmax-inl.h"
@@ -95,13 +96,11 @@ class BlockForward {
     const int64_t begin = std::max(block_keys.begin, first_key);
     const int64_t end = std::min(block_keys.end, first_key + kTileKeys);
     const int64_t offset = (begin - first_key) * kKeyStride;
-    const T* k = static_cast<const T*>(sequence_.k) + block_.kv_head * sequence_.k_strides.head +
-                 begin * sequence_.k_strides.token;
-    const T* v = static_cast<const T*>(sequence_.v) + block_.kv_head * sequence_.v_strides.head +
-                 begin * sequence_.v_strides.token;
-    PackKeys(k, sequence_.k_strides.token, end - begin, head_dim_, scratch_.k + offset);
-    const bool finite = PackKeys(v, sequence_.v_strides.token, end - begin, head_dim_, scratch_.v + offset);
+    PackKeys(KeyRow(begin), sequence_.k_strides.token, end - begin, head_dim_, scratch_.k + offset);
+    const bool finite =
+        PackKeys(ValueRow(begin), sequence_.v_strides.token, end - begin, head_dim_, scratch_.v + offset);
     const PackedTile tile{first_key, finite};
+    PrefetchTile(end, std::min(block_keys.end, end + kTileKeys));
     for (int64_t column = 0; column < block_.rows;) {
       const Panel panel = PanelAt(column);
       switch (panel.vectors) {
@@ -116,6 +115,27 @@ class BlockForward {
       }
       column += panel.width();
     }
+  }
+
+  const T* KeyRow(int64_t key) const {
+    return static_cast<const T*>(sequence_.k) + block_.kv_head * sequence_.k_strides.head +
+           key * sequence_.k_strides.token;
+  }
+
+  const T* ValueRow(int64_t key) const {
+    return static_cast<const T*>(sequence_.v) + block_.kv_head * sequence_.v_strides.head +
+           key * sequence_.v_strides.token;
+  }
+
+  // Has the keys begin .. end - 1 fetched while the tile before them is computed.
+  void PrefetchTile(int64_t begin, int64_t end) {
+    prefetch_ = {};
+    if (begin >= end) return;
+    const int64_t panels = (block_.rows + kPanelVectors * kLanes - 1) / (kPanelVectors * kLanes);
+    constexpr int64_t kElement = sizeof(T);
+    prefetch_ = TilePrefetch(KeyRow(begin), sequence_.k_strides.token * kElement, ValueRow(begin),
+                             sequence_.v_strides.token * kElement, head_dim_ * kElement, end - begin,
+                             panels * ((kTileKeys + head_dim_) / kSteps));
   }
 
   template <int kVectors>
@@ -155,12 +175,14 @@ class BlockForward {
     const VisibleKeys visible{scratch_.begin_key, scratch_.end_key};
     for (int64_t key = keys.begin / kSteps * kSteps; key < keys.end; key += kSteps) {
       ScoreBlock<kVectors>(q, scratch_.k + key * kKeyStride, head_dim_, scratch_.scores + key * kPanel);
+      prefetch_.Step();
     }
     UpdateSoftmax<kVectors, kMasked>(scale_, keys.begin, keys.end, visible, scratch_.scores,
                                      scratch_.row_max + panel.column, scratch_.row_sum + panel.column,
                                      scratch_.rescale);
     for (int64_t c = 0; c < head_dim_; c += kSteps) {
       const float* v = scratch_.v + c;
+      prefetch_.Step();
       if (kMasked && guarded) {
         OutputBlock<kVectors, true>(v, scratch_.scores, keys.begin, keys.end, scratch_.rescale, visible,
                                     o + c * kPanel);
@@ -196,6 +218,7 @@ class BlockForward {
   const MaskGeometry mask_;
   const ScoreScale scale_;
   const float query_factor_;
+  TilePrefetch prefetch_;
 };
 
 inline void ForwardBlockOnTarget(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block,

@@ -13,11 +13,11 @@ namespace tessera {
 struct RowBlock {
   int64_t kv_head = 0;
   int64_t first_row = 0;
-  int64_t rows = 0;  // 1 to kBlockRows
+  int64_t rows = 0;  // 1 to BlockRows(head_dim)
 };
 
 // Writes o, and lse where it is wanted, of the block's rows. Touches nothing else but `scratch`.
-// REQUIRES: arguments that ValidateParams and ValidateSequence accept; first_row is a multiple of kBlockRows.
+// REQUIRES: arguments that ValidateParams and ValidateSequence accept; first_row is a multiple of BlockRows(head_dim).
 void ForwardBlock(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block, Scratch& scratch);
 
 }  // namespace tessera

@@ -41,7 +41,7 @@ inline constexpr int kSteps = 8;
 inline constexpr int kSteps = 4;
 #endif
 
-static_assert(kBlockRows % (kPanelVectors * kLanes) == 0, "a block is whole panels");
+static_assert(kTileRows % (kPanelVectors * kLanes) == 0, "a block is whole panels");
 static_assert(kTileKeys % kSteps == 0 && 8 % kSteps == 0, "tiles and head_dim are whole register blocks");
 
 // scores [kSteps, panel] of the keys at `k` [kSteps, kKeyStride] against the panel at `q` [head_dim, panel].

@@ -16,18 +16,18 @@ namespace tessera {
 // All of it float32, laid out for the micro-kernels. A panel is the rows that fill the registers' vectors, `panel` of
 // them; the last panel of a block may be narrower.
 struct alignas(64) Scratch {
-  float q[kBlockRows * kMaxHeadDim];     // by panel: [head_dim, panel], transposed
-  float o[kBlockRows * kMaxHeadDim];     // by panel: [head_dim, panel], transposed, not yet divided by the sum
-  float k[kTileKeys * kKeyStride];       // [kTileKeys, kKeyStride]
-  float v[kTileKeys * kKeyStride];       // [kTileKeys, kKeyStride]
-  float scores[kTileKeys * kBlockRows];  // of one panel: [kTileKeys, panel], transposed; then the weights
-  float row_max[kBlockRows];             // running maximum of q.k (after softcap, where there is one)
-  float row_sum[kBlockRows];             // running sum of weights relative to row_max
-  float rescale[kBlockRows];             // of one panel: what the tile shrinks earlier outputs by
-  float begin_key[kBlockRows];           // of one panel: first visible key, relative to the tile
-  float end_key[kBlockRows];             // of one panel: one past the last, likewise
-  float divide[kBlockRows];              // at the end: 1 / row_sum, or 0
-  float lse[kBlockRows];                 // at the end
+  float q[kBlockElements];              // by panel: [head_dim, panel], transposed
+  float o[kBlockElements];              // by panel: [head_dim, panel], transposed, not yet divided by the sum
+  float k[kTileKeys * kKeyStride];      // [kTileKeys, kKeyStride]
+  float v[kTileKeys * kKeyStride];      // [kTileKeys, kKeyStride]
+  float scores[kTileKeys * kTileRows];  // of one panel: [kTileKeys, panel], transposed; then the weights
+  float row_max[kMaxBlockRows];         // running maximum of q.k (after softcap, where there is one)
+  float row_sum[kMaxBlockRows];         // running sum of weights relative to row_max
+  float rescale[kMaxBlockRows];         // of one panel: what the tile shrinks earlier outputs by
+  float begin_key[kMaxBlockRows];       // of one panel: first visible key, relative to the tile
+  float end_key[kMaxBlockRows];         // of one panel: one past the last, likewise
+  float divide[kMaxBlockRows];          // at the end: 1 / row_sum, or 0
+  float lse[kMaxBlockRows];             // at the end
 };
 
 // Scratch handed from call to call. Holds as many as have ever been in use at once. Thread-safe.

@@ -1,0 +1,63 @@
+// The closed label sets of the metrics: every value a label can take, known before the first request.
+//
+// Plain enums without Prometheus, so that the code which counts need not know how counts are exported.
+#ifndef TESSERA_SERVER_METRICS_LABELS_H_
+#define TESSERA_SERVER_METRICS_LABELS_H_
+
+#include <array>
+#include <cstddef>
+
+namespace tessera {
+
+// RPCs that are counted, in the order of kRpcMethodLabels.
+enum class RpcMethod { kAttend, kAttendStream, kGetServerInfo, kPlanTiles };
+
+struct RpcMethodLabels {
+  const char* type;
+  const char* service;
+  const char* method;
+};
+
+inline constexpr std::array<RpcMethodLabels, 4> kRpcMethodLabels = {{
+    {"unary", "tessera.v1.AttentionService", "Attend"},
+    {"bidi_stream", "tessera.v1.AttentionService", "AttendStream"},
+    {"unary", "tessera.v1.ServerService", "GetServerInfo"},
+    {"unary", "tessera.v1.ServerService", "PlanTiles"},
+}};
+
+// google.rpc.Code values 0 to 16, spelled as go-grpc-middleware spells them.
+inline constexpr std::array<const char*, 17> kGrpcCodeLabels = {
+    "OK",       "Canceled",       "Unknown",          "InvalidArgument",   "DeadlineExceeded",
+    "NotFound", "AlreadyExists",  "PermissionDenied", "ResourceExhausted", "FailedPrecondition",
+    "Aborted",  "OutOfRange",     "Unimplemented",    "Internal",          "Unavailable",
+    "DataLoss", "Unauthenticated"};
+
+// Where a call's time goes.
+enum class Stage { kReceive, kQueue, kCopyIn, kCompute, kCopyOut, kSend };
+inline constexpr std::array<const char*, 6> kStageLabels = {"receive", "queue",    "copy_in",
+                                                            "compute", "copy_out", "send"};
+
+// Where a call was when its deadline passed or its caller gave up.
+enum class Station { kReceive, kQueue, kBatch, kRun, kSend };
+inline constexpr std::array<const char*, 5> kStationLabels = {"receive", "queue", "batch", "run", "send"};
+
+// Why a call was refused.
+enum class RejectReason {
+  kInvalid,       // malformed, or beyond a limit for good
+  kByteBudget,    // bytes in flight
+  kStaging,       // no free piece of staging memory
+  kQueue,         // queue full in requests or bytes
+  kStreamCalls,   // too many calls open on one stream
+  kStripes,       // too many striped calls waiting for their streams
+  kDeviceMemory,  // the device ran out of memory
+  kDraining,      // the server is stopping, or its device is lost
+};
+inline constexpr std::array<const char*, 8> kRejectReasonLabels = {
+    "invalid", "byte_budget", "staging", "queue", "stream_calls", "stripes", "device_memory", "draining"};
+
+// Element types, in the order of the kernels' DType.
+inline constexpr std::array<const char*, 3> kDTypeLabels = {"float32", "float16", "bfloat16"};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_METRICS_LABELS_H_

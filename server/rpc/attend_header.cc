@@ -1,0 +1,122 @@
+#include "server/rpc/attend_header.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+
+namespace tessera {
+namespace {
+
+absl::StatusOr<Mask> ToMask(const v1::Mask& mask) {
+  if (mask.kind() != v1::MASK_KIND_WINDOW && (mask.window_left() != 0 || mask.window_right() != 0)) {
+    return absl::InvalidArgumentError("options.mask: window_left and window_right go with MASK_KIND_WINDOW alone");
+  }
+  switch (mask.kind()) {
+    case v1::MASK_KIND_UNSPECIFIED:
+    case v1::MASK_KIND_FULL:
+      return Mask::Full();
+    case v1::MASK_KIND_CAUSAL:
+      return Mask::Causal();
+    case v1::MASK_KIND_WINDOW:
+      break;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("options.mask.kind: ", static_cast<int>(mask.kind()), " is unknown"));
+  }
+  if (mask.window_left() < -1) {
+    return absl::InvalidArgumentError(absl::StrCat("options.mask.window_left: ", mask.window_left(), " is below -1"));
+  }
+  if (mask.window_right() < -1) {
+    return absl::InvalidArgumentError(absl::StrCat("options.mask.window_right: ", mask.window_right(), " is below -1"));
+  }
+  return Mask::Window(mask.window_left(), mask.window_right());
+}
+
+absl::StatusOr<JobPriority> ToPriority(v1::Priority priority) {
+  switch (priority) {
+    case v1::PRIORITY_LOW:
+      return JobPriority::kLow;
+    case v1::PRIORITY_UNSPECIFIED:
+    case v1::PRIORITY_NORMAL:
+      return JobPriority::kNormal;
+    case v1::PRIORITY_HIGH:
+      return JobPriority::kHigh;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("options.priority: ", static_cast<int>(priority), " is unknown"));
+  }
+}
+
+// For counts that the domain holds as int32; what is beyond it is beyond every limit, too.
+int32_t Saturated(uint32_t value) {
+  return static_cast<int32_t>(std::min<uint32_t>(value, std::numeric_limits<int32_t>::max()));
+}
+
+absl::Span<const uint32_t> Lengths(const google::protobuf::RepeatedField<uint32_t>& lengths) {
+  return absl::MakeConstSpan(lengths.data(), static_cast<size_t>(lengths.size()));
+}
+
+uint64_t Nanoseconds(absl::Time from, absl::Time to) {
+  return from == absl::InfinitePast() || to < from ? 0 : static_cast<uint64_t>(absl::ToInt64Nanoseconds(to - from));
+}
+
+}  // namespace
+
+absl::StatusOr<DType> ToDType(v1::DataType dtype) {
+  switch (dtype) {
+    case v1::DATA_TYPE_FLOAT32:
+      return DType::kFloat32;
+    case v1::DATA_TYPE_FLOAT16:
+      return DType::kFloat16;
+    case v1::DATA_TYPE_BFLOAT16:
+      return DType::kBFloat16;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("dtype: ", static_cast<int>(dtype), " is not one of FLOAT32, FLOAT16, BFLOAT16"));
+  }
+}
+
+absl::StatusOr<AttendSpec> ToAttendSpec(const v1::AttendHeader& header, const RequestLimits& limits) {
+  const absl::StatusOr<DType> dtype = ToDType(header.dtype());
+  if (!dtype.ok()) return dtype.status();
+  const v1::AttentionOptions& options = header.options();
+  const absl::StatusOr<Mask> mask = ToMask(options.mask());
+  if (!mask.ok()) return mask.status();
+  const absl::StatusOr<JobPriority> priority = ToPriority(options.priority());
+  if (!priority.ok()) return priority.status();
+
+  AttentionParams params;
+  params.dtype = *dtype;
+  params.q_heads = Saturated(header.q_heads());
+  params.kv_heads = Saturated(header.kv_heads());
+  params.head_dim = Saturated(header.head_dim());
+  params.mask = *mask;
+  params.softcap = options.softcap();
+  if (options.has_scale()) {
+    params.scale = options.scale();
+  } else if (header.head_dim() > 0) {
+    params.scale = 1.0f / std::sqrt(static_cast<float>(header.head_dim()));
+  }
+  absl::StatusOr<AttendShape> shape = AttendShape::Make(params, Lengths(header.q_lengths()),
+                                                        Lengths(header.kv_lengths()), options.return_lse(), limits);
+  if (!shape.ok()) return shape.status();
+  return AttendSpec{*std::move(shape), *priority};
+}
+
+v1::AttendResult ToAttendResult(const AttendShape& shape, const JobTimes& times) {
+  v1::AttendResult result;
+  result.set_o_bytes(static_cast<uint64_t>(shape.q_bytes));
+  result.set_lse_bytes(static_cast<uint64_t>(shape.lse_bytes));
+  v1::Timing& timing = *result.mutable_timing();
+  timing.set_receive_ns(Nanoseconds(times.received, times.queued));
+  timing.set_queue_ns(Nanoseconds(times.queued, times.launched));
+  timing.set_run_ns(Nanoseconds(times.launched, times.finished));
+  timing.set_batch_requests(static_cast<uint32_t>(times.batch_jobs));
+  return result;
+}
+
+}  // namespace tessera

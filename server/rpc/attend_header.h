@@ -1,0 +1,31 @@
+// Attend messages into the domain and back: the one place where their fields get a meaning.
+#ifndef TESSERA_SERVER_RPC_ATTEND_HEADER_H_
+#define TESSERA_SERVER_RPC_ATTEND_HEADER_H_
+
+#include "absl/status/statusor.h"
+#include "server/request/attend_job.h"
+#include "server/request/attend_shape.h"
+#include "server/scheduler/job.h"
+#include "tessera/v1/attention.pb.h"
+
+namespace tessera {
+
+// What a caller asks for.
+struct AttendSpec {
+  AttendShape shape;
+  JobPriority priority = JobPriority::kNormal;
+};
+
+// INVALID_ARGUMENT for UNSPECIFIED and unknown values.
+absl::StatusOr<DType> ToDType(v1::DataType dtype);
+
+// INVALID_ARGUMENT naming the field and the limit: unknown enum values, window bounds without a window, and whatever
+// AttendShape::Make refuses.
+absl::StatusOr<AttendSpec> ToAttendSpec(const v1::AttendHeader& header, const RequestLimits& limits);
+
+// Sizes and times of a job that ended OK.
+v1::AttendResult ToAttendResult(const AttendShape& shape, const JobTimes& times);
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_RPC_ATTEND_HEADER_H_

@@ -1,0 +1,266 @@
+#include "server/rpc/attend_stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/attend_header.h"
+#include "server/rpc/caller.h"
+#include "server/rpc/status.h"
+
+namespace tessera {
+namespace {
+
+absl::Duration ToTimeout(uint64_t timeout_us) {
+  constexpr uint64_t kLongest = uint64_t{365} * 24 * 3600 * 1000000;
+  return timeout_us == 0 || timeout_us > kLongest ? absl::InfiniteDuration()
+                                                  : absl::Microseconds(static_cast<int64_t>(timeout_us));
+}
+
+}  // namespace
+
+AttendStream* AttendStream::Start(const AttendEnvironment& environment, StripeTable* stripes, StreamRegistry* registry,
+                                  grpc::CallbackServerContext* context) {
+  std::shared_ptr<AttendStream> stream(new AttendStream(environment, stripes, registry, context));
+  stream->self_ = stream;
+  absl::StatusOr<std::string> tenant = TenantOf(*context);
+  registry->Add(stream);
+  absl::MutexLock lock(&stream->mutex_);
+  if (tenant.ok()) {
+    stream->tenant_ = *std::move(tenant);
+    if (!stream->finished_) stream->ReadNext();
+  } else {
+    environment.observer->OnRejected(RejectReason::kInvalid);
+    stream->FinishWith(tenant.status());
+  }
+  return stream.get();
+}
+
+AttendStream::AttendStream(const AttendEnvironment& environment, StripeTable* stripes, StreamRegistry* registry,
+                           grpc::CallbackServerContext* context)
+    : environment_(environment),
+      stripes_(stripes),
+      registry_(registry),
+      context_(context),
+      started_(environment.clock->Now()),
+      outbox_(environment.limits.chunk_bytes) {
+  environment_.observer->OnRpcStarted(RpcMethod::kAttendStream);
+}
+
+void AttendStream::OnReadDone(bool ok) {
+  if (!ok) {
+    {
+      absl::MutexLock lock(&mutex_);
+      half_closed_ = true;
+    }
+    // A broken connection ends the reads, too; OnCancel deals with it.
+    if (!context_->IsCancelled()) {
+      for (const std::shared_ptr<StreamCall>& call : OpenCalls()) call->SenderDone();
+    }
+    absl::MutexLock lock(&mutex_);
+    return Advance();
+  }
+  const absl::Status status = HandleMessage();
+  incoming_.Clear();
+  if (!status.ok()) {
+    environment_.observer->OnRejected(RejectReason::kInvalid);
+    return Break(absl::CancelledError("a malformed message ended the stream"), status);
+  }
+  absl::MutexLock lock(&mutex_);
+  if (!finished_ && !broken_.has_value()) ReadNext();
+}
+
+absl::Status AttendStream::HandleMessage() {
+  const absl::StatusOr<ByteBudget::Charge> charge =
+      environment_.admission->AdmitMessage(static_cast<int64_t>(incoming_.Length()));
+  const absl::StatusOr<wire::DecodedAttendStreamRequest> message = wire::DecodeAttendStreamRequest(incoming_);
+  if (!message.ok()) return message.status();
+  const std::shared_ptr<StreamCall> call = FindCall(message->id);
+  if (message->cancel) {
+    if (call == nullptr) return absl::OkStatus();
+    if (message->header.has_value() || !message->payload.empty()) {
+      call->End(absl::InvalidArgumentError("cancel: such a message carries nothing else"));
+    } else {
+      call->End(absl::CancelledError("the caller cancelled"));
+    }
+  } else if (!charge.ok()) {
+    if (call != nullptr || message->header.has_value()) Refuse(message->id, charge.status());
+  } else if (message->header.has_value()) {
+    OpenCall(*message);
+  } else if (call != nullptr) {
+    call->Receive(message->payload_offset, message->payload);
+  }
+  // Anything else belongs to a call that has ended while its chunks were on their way.
+  return absl::OkStatus();
+}
+
+void AttendStream::OpenCall(const wire::DecodedAttendStreamRequest& message) {
+  if (const std::shared_ptr<StreamCall> open = FindCall(message.id)) {
+    return open->End(absl::InvalidArgumentError(absl::StrCat("id: ", message.id, " names a call that is open")));
+  }
+  size_t open_calls;
+  {
+    absl::MutexLock lock(&mutex_);
+    open_calls = calls_.size();
+  }
+  if (static_cast<int64_t>(open_calls) >= environment_.limits.max_stream_calls) {
+    environment_.observer->OnRejected(RejectReason::kStreamCalls);
+    return Refuse(message.id, absl::ResourceExhaustedError(absl::StrCat(
+                                  "the stream has ", open_calls, " open calls, as many as one stream may have")));
+  }
+  const bool striped = message.stripe.has_value();
+  absl::StatusOr<std::shared_ptr<StreamCall>> call =
+      striped ? stripes_->FindOrCreate(tenant_, *message.stripe, *message.header, [&] { return MakeCall(message); })
+              : MakeCall(message);
+  if (!call.ok()) return Refuse(message.id, call.status());
+  bool broken;
+  {
+    absl::MutexLock lock(&mutex_);
+    broken = broken_.has_value() || finished_;
+    if (!broken) calls_.emplace(message.id, *call);
+  }
+  if (broken) return (*call)->End(absl::CancelledError("the stream ended"));
+  // From here on the call may end, and be answered, at any time.
+  const absl::Status joined = (*call)->Join(striped ? message.stripe->index() : 0, shared_from_this(), message.id);
+  if (!joined.ok()) {
+    {
+      absl::MutexLock lock(&mutex_);
+      calls_.erase(message.id);
+    }
+    (*call)->End(joined);
+    return Refuse(message.id, joined);
+  }
+  if (striped) stripes_->DropIfJoined(tenant_, *message.stripe, **call);
+  (*call)->Receive(message.payload_offset, message.payload);
+}
+
+absl::StatusOr<std::shared_ptr<StreamCall>> AttendStream::MakeCall(const wire::DecodedAttendStreamRequest& message) {
+  absl::StatusOr<AttendSpec> spec = ToAttendSpec(*message.header, environment_.limits.request);
+  if (!spec.ok()) {
+    environment_.observer->OnRejected(RejectReason::kInvalid);
+    return spec.status();
+  }
+  StreamCall::Opening opening;
+  opening.spec = *std::move(spec);
+  opening.tenant = tenant_;
+  opening.deadline = DeadlineOf(*context_, *environment_.clock);
+  opening.timeout = ToTimeout(message.timeout_us);
+  if (message.stripe.has_value()) opening.streams = message.stripe->count();
+  return StreamCall::Create(environment_, std::move(opening));
+}
+
+void AttendStream::Refuse(uint64_t id, const absl::Status& status) {
+  if (const std::shared_ptr<StreamCall> call = FindCall(id)) return call->End(status);
+  StreamAnswer answer;
+  answer.id = id;
+  answer.status = status;
+  TakeAnswer(std::move(answer));
+}
+
+void AttendStream::TakeAnswer(StreamAnswer answer) {
+  const absl::Duration retry_after =
+      absl::IsResourceExhausted(answer.status) ? environment_.scheduler->RetryAfter() : absl::ZeroDuration();
+  absl::MutexLock lock(&mutex_);
+  if (answer.call != nullptr) {
+    const auto call = calls_.find(answer.id);
+    if (call != calls_.end() && call->second == answer.call) calls_.erase(call);
+  }
+  if (finished_) return;
+  outbox_.Push(std::move(answer), retry_after);
+  Advance();
+}
+
+void AttendStream::OnWriteDone(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  writing_ = false;
+  if (ok && outgoing_.completes.has_value()) {
+    environment_.observer->OnStage(Stage::kSend, environment_.clock->Now() - *outgoing_.completes);
+  }
+  outgoing_ = {};
+  Advance();
+}
+
+void AttendStream::OnCancel() {
+  const absl::Status reason = CancellationReason(*context_);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!outbox_.empty() || writing_) CountEnding(reason, Station::kSend, environment_.observer);
+  }
+  Break(reason, reason);
+}
+
+void AttendStream::OnDone() {
+  registry_->Remove(this);
+  absl::StatusCode code;
+  {
+    absl::MutexLock lock(&mutex_);
+    code = code_;
+  }
+  environment_.observer->OnRpcHandled(RpcMethod::kAttendStream, code, environment_.clock->Now() - started_);
+  const std::shared_ptr<AttendStream> last = std::move(self_);
+}
+
+void AttendStream::CloseWhenIdle() {
+  absl::MutexLock lock(&mutex_);
+  closing_ = true;
+  Advance();
+}
+
+void AttendStream::Break(const absl::Status& calls_end, const absl::Status& stream_end) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (broken_.has_value() || finished_) return;
+    broken_ = stream_end;
+  }
+  for (const std::shared_ptr<StreamCall>& call : OpenCalls()) call->End(calls_end);
+  absl::MutexLock lock(&mutex_);
+  Advance();
+}
+
+std::vector<std::shared_ptr<StreamCall>> AttendStream::OpenCalls() {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::shared_ptr<StreamCall>> calls;
+  calls.reserve(calls_.size());
+  for (const auto& [id, call] : calls_) calls.push_back(call);
+  return calls;
+}
+
+std::shared_ptr<StreamCall> AttendStream::FindCall(uint64_t id) {
+  absl::MutexLock lock(&mutex_);
+  const auto call = calls_.find(id);
+  return call == calls_.end() ? nullptr : call->second;
+}
+
+void AttendStream::ReadNext() {
+  if (outbox_.bytes() >= environment_.limits.max_outbox_bytes) {
+    reading_paused_ = true;
+    return;
+  }
+  reading_paused_ = false;
+  StartRead(&incoming_);
+}
+
+void AttendStream::Advance() {
+  if (finished_ || writing_) return;
+  if (broken_.has_value()) {
+    outbox_.Clear();
+    return FinishWith(*broken_);
+  }
+  if (!outbox_.empty()) {
+    outgoing_ = outbox_.Pop();
+    writing_ = true;
+    StartWrite(&outgoing_.buffer);
+    if (reading_paused_) ReadNext();
+    return;
+  }
+  if (!calls_.empty()) return;
+  if (half_closed_) return FinishWith(absl::OkStatus());
+  if (closing_) FinishWith(absl::UnavailableError("the server is draining"));
+}
+
+void AttendStream::FinishWith(const absl::Status& status) {
+  finished_ = true;
+  code_ = status.code();
+  Finish(ToGrpcStatus(status));
+}
+
+}  // namespace tessera

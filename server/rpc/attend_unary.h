@@ -1,0 +1,56 @@
+// One unary Attend call, from the received message to the answer.
+//
+// The payload is copied once, from gRPC's slices into staging memory, and the slices are given back at once; the
+// answer's slices alias the job's output and keep the job alive until gRPC has sent them.
+#ifndef TESSERA_SERVER_RPC_ATTEND_UNARY_H_
+#define TESSERA_SERVER_RPC_ATTEND_UNARY_H_
+
+#include <atomic>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "proto/wire/attend_decode.h"
+#include "server/request/attend_job.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/attend_environment.h"
+#include "server/scheduler/job.h"
+
+namespace tessera {
+
+// Owned by gRPC from Start to OnDone, where it deletes itself. Exactly one call of Refuse or Answer finishes the RPC:
+// Refuse while there is no job, Answer as the job's DoneFn.
+class AttendUnary final : public grpc::ServerUnaryReactor {
+ public:
+  // `request` and `response` are the RPC's own and live until OnDone.
+  static grpc::ServerUnaryReactor* Start(const AttendEnvironment& environment, grpc::CallbackServerContext* context,
+                                         const grpc::ByteBuffer* request, grpc::ByteBuffer* response);
+
+ private:
+  AttendUnary(const AttendEnvironment& environment, grpc::CallbackServerContext* context, grpc::ByteBuffer* response);
+
+  void OnCancel() override;
+  void OnDone() override;
+
+  // Charges, parses, checks and copies the message into a job. After an error there is no job and the refusal has been
+  // counted.
+  absl::Status Receive(const grpc::ByteBuffer& request);
+  void Refuse(const absl::Status& status);
+  void Answer(const absl::Status& status, Job::State where);
+  void FinishWith(const absl::Status& status);
+
+  const AttendEnvironment& environment_;
+  grpc::CallbackServerContext* const context_;
+  grpc::ByteBuffer* const response_;
+  const absl::Time started_;
+  Admission::Ticket ticket_;
+  std::shared_ptr<AttendJob> job_;
+  std::atomic<absl::StatusCode> code_ = absl::StatusCode::kOk;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_RPC_ATTEND_UNARY_H_

@@ -1,0 +1,21 @@
+// Turns an admitted call into the job that is queued for it.
+#ifndef TESSERA_SERVER_RPC_MAKE_JOB_H_
+#define TESSERA_SERVER_RPC_MAKE_JOB_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/request/attend_job.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/attend_header.h"
+
+namespace tessera {
+
+// The memory of the grant goes to the job; move the ticket out first. REQUIRES: the grant was given for spec.shape.
+std::shared_ptr<AttendJob> MakeAttendJob(AttendSpec spec, std::string tenant, absl::Time deadline,
+                                         Admission::Grant grant, AttendJob::DoneFn done);
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_RPC_MAKE_JOB_H_

@@ -1,0 +1,60 @@
+#include "server/config.h"
+
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace tessera {
+namespace {
+
+absl::Status CheckRange(const char* name, int64_t value, int64_t lowest, int64_t highest) {
+  if (value >= lowest && value <= highest) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not in ", lowest, " to ", highest));
+}
+
+absl::Status CheckNotNegative(const char* name, absl::Duration value) {
+  if (value >= absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", absl::FormatDuration(value), " is negative"));
+}
+
+}  // namespace
+
+absl::Status ValidateConfig(const ServerConfig& config) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMostInt = std::numeric_limits<int>::max();
+  if (config.backend != "auto" && config.backend != "cpu" && config.backend != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("backend: ", config.backend, " is not one of auto, cpu, cuda"));
+  }
+  for (const absl::Status& status : {
+           CheckRange("threads", config.threads, 0, 4096),
+           CheckRange("slots", config.slots, 1, 64),
+           CheckRange("staging_bytes", config.staging_bytes, 1 << 20, kMost),
+           CheckRange("max_inflight_bytes", config.max_inflight_bytes, 1 << 20, kMost),
+           // protobuf's own parsers take no more than an int.
+           CheckRange("max_message_bytes", config.max_message_bytes, 1 << 10, kMostInt - 16),
+           CheckRange("transport_bytes", config.transport_bytes, 1 << 20, kMost),
+           CheckRange("max_connections", config.max_connections, 1, kMostInt),
+           CheckRange("max_concurrent_streams", config.max_concurrent_streams, 1, kMostInt),
+           CheckRange("max_request_bytes", config.attend.request.max_request_bytes, 1, kMost),
+           CheckRange("max_sequences", config.attend.request.max_sequences, 1, kMostInt),
+           CheckRange("max_sequence_tokens", config.attend.request.max_sequence_tokens, 1, int64_t{1} << 32),
+           CheckRange("max_heads", config.attend.request.max_heads, 1, kMostInt),
+           CheckRange("max_stream_calls", config.attend.max_stream_calls, 1, kMostInt),
+           CheckRange("max_striped_calls", config.attend.max_striped_calls, 1, kMostInt),
+           CheckRange("chunk_bytes", config.attend.chunk_bytes, 1, kMostInt / 2),
+           CheckRange("max_outbox_bytes", config.attend.max_outbox_bytes, 1, kMost),
+           Validate(config.scheduler),
+           CheckNotNegative("stripe_timeout", config.attend.stripe_timeout),
+           CheckNotNegative("hang_timeout", config.engine.hang_timeout),
+           CheckNotNegative("min_ping_interval", config.min_ping_interval),
+           CheckNotNegative("keepalive", config.keepalive),
+           CheckNotNegative("drain_grace", config.drain_grace),
+           CheckNotNegative("drain_timeout", config.drain_timeout),
+       }) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

@@ -1,0 +1,53 @@
+// Everything that can be chosen about a server.
+#ifndef TESSERA_SERVER_CONFIG_H_
+#define TESSERA_SERVER_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/engine/engine.h"
+#include "server/rpc/attend_environment.h"
+#include "server/scheduler/scheduler.h"
+
+namespace tessera {
+
+struct ServerConfig {
+  // "host:port"; port 0 takes a free one.
+  std::string listen = "0.0.0.0:7171";
+  // "host:port" of /metrics over HTTP; port 0 takes a free one, empty serves none.
+  std::string metrics_address = "0.0.0.0:9171";
+  std::string revision = "unknown";
+
+  std::string backend = "auto";  // "auto", "cpu" or "cuda"
+  int threads = 0;               // of the CPU kernel; 0: one for each core
+  int slots = 1;                 // batches that the CPU runs at a time
+  int64_t staging_bytes = int64_t{2} << 30;
+  std::string fault_script;  // tests only; empty: no faults
+
+  // Bytes of all received messages and admitted calls together.
+  int64_t max_inflight_bytes = int64_t{4} << 30;
+  AttendLimits attend;
+  SchedulerOptions scheduler;
+  EngineOptions engine;
+
+  // gRPC.
+  int64_t max_message_bytes = int64_t{256} << 20;
+  int64_t transport_bytes = int64_t{2} << 30;           // gRPC's own buffers; reading slows down as they fill
+  int max_connections = 1024;                           // where the gRPC library bounds them
+  int max_concurrent_streams = 1024;                    // RPCs on one connection
+  absl::Duration min_ping_interval = absl::Seconds(5);  // clients that ping more often are cut off
+  absl::Duration keepalive = absl::Minutes(1);          // silence after which a connection is probed
+
+  // On SIGTERM: still admitting for drain_grace, then finishing what was admitted for at most drain_timeout.
+  absl::Duration drain_grace = absl::Seconds(5);
+  absl::Duration drain_timeout = absl::Seconds(30);
+};
+
+// INVALID_ARGUMENT naming the setting that makes no sense.
+absl::Status ValidateConfig(const ServerConfig& config);
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_CONFIG_H_

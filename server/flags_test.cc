@@ -1,0 +1,93 @@
+#include "server/flags.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/byte_size.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+int64_t Parsed(const std::string& text) {
+  ByteSize size;
+  std::string error;
+  return AbslParseFlag(text, &size, &error) ? size.bytes : -1;
+}
+
+TEST(ByteSizeTest, TakesUnits) {
+  EXPECT_EQ(Parsed("0"), 0);
+  EXPECT_EQ(Parsed("65536"), 65536);
+  EXPECT_EQ(Parsed("3KiB"), 3 << 10);
+  EXPECT_EQ(Parsed("64MiB"), 64 << 20);
+  EXPECT_EQ(Parsed("2GiB"), int64_t{2} << 30);
+  EXPECT_EQ(Parsed("1TiB"), int64_t{1} << 40);
+}
+
+TEST(ByteSizeTest, RefusesWhatIsNoSize) {
+  for (const char* text : {"", "KiB", "-1", "1.5GiB", "1GB", "9223372036854775808", "8388608TiB", "1 GiB x"}) {
+    EXPECT_EQ(Parsed(text), -1) << text;
+  }
+}
+
+TEST(ByteSizeTest, UnparsesToWhatParsesBack) {
+  EXPECT_EQ(AbslUnparseFlag({int64_t{2} << 30}), "2GiB");
+  for (const int64_t bytes :
+       {int64_t{0}, int64_t{1}, int64_t{1536}, int64_t{1} << 40, std::numeric_limits<int64_t>::max()}) {
+    EXPECT_EQ(Parsed(AbslUnparseFlag({bytes})), bytes);
+  }
+}
+
+TEST(FlagsTest, DashesInNamesBecomeUnderscoresAndValuesStay) {
+  EXPECT_THAT(WithUnderscores({"my-server", "--drain-grace=1-2", "--metrics-address", "a-b", "-x-y", "--", "--a-b"}),
+              ElementsAre("my-server", "--drain_grace=1-2", "--metrics_address", "a-b", "-x-y", "--", "--a-b"));
+}
+
+absl::StatusOr<CommandLine> Parse(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "tessera-server");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  return ParseCommandLine(static_cast<int>(argv.size()), argv.data());
+}
+
+// One test, for flags keep their values from one parse to the next.
+TEST(FlagsTest, FlagsReachTheConfiguration) {
+  absl::StatusOr<CommandLine> line = Parse({"--listen=127.0.0.1:0", "--staging-bytes=8MiB", "--max-batch-requests=1",
+                                            "--batch-delay=2ms", "--drain-grace=1s", "--log-level=debug"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.listen, "127.0.0.1:0");
+  EXPECT_EQ(line->config.staging_bytes, 8 << 20);
+  EXPECT_EQ(line->config.scheduler.max_batch_jobs, 1);
+  EXPECT_EQ(line->config.scheduler.batch_delay, absl::Milliseconds(2));
+  EXPECT_EQ(line->config.drain_grace, absl::Seconds(1));
+  EXPECT_EQ(line->log_level, "debug");
+
+  line = Parse({"serve"});
+  EXPECT_EQ(line.status().code(), absl::StatusCode::kInvalidArgument);
+
+  line = Parse({"--backend=tpu"});
+  EXPECT_EQ(line.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(line.status().message()), HasSubstr("backend"));
+}
+
+TEST(ConfigTest, EveryRefusalNamesItsSetting) {
+  const auto refusal = [](auto change) {
+    ServerConfig config;
+    change(config);
+    return std::string(ValidateConfig(config).message());
+  };
+  EXPECT_TRUE(ValidateConfig({}).ok());
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.slots = 0; }), HasSubstr("slots"));
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.max_message_bytes = int64_t{4} << 30; }), HasSubstr("max_message_bytes"));
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.scheduler.max_batch_jobs = 0; }), HasSubstr("max_batch"));
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.drain_grace = -absl::Seconds(1); }), HasSubstr("drain_grace"));
+}
+
+}  // namespace
+}  // namespace tessera

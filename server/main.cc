@@ -1,0 +1,143 @@
+// tessera-server: see docs/operations.md for flags, signals and exit codes.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+#include "server/clock/clock.h"
+#include "server/flags.h"
+#include "server/logging.h"
+#include "server/open_device.h"
+#include "server/server.h"
+#include "server/stop_signals.h"
+#include "server/version.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kExitUsage = 64;
+constexpr int kExitUnavailable = 69;
+
+// Time for answers to reach their clients after the device is lost.
+constexpr absl::Duration kLastAnswers = absl::Seconds(2);
+
+// What ends the serving, whichever comes first.
+class Ending {
+ public:
+  void Stop() {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  void DeviceLost(const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    lost_ = status;
+  }
+
+  void AwaitAny() {
+    absl::MutexLock lock(&mutex_);
+    const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_ || lost_.has_value(); };
+    mutex_.Await(absl::Condition(&any));
+  }
+  // The error, as soon as there is one, or nothing after `timeout`.
+  std::optional<absl::Status> AwaitDeviceLost(absl::Duration timeout) {
+    absl::MutexLock lock(&mutex_);
+    const auto lost = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return lost_.has_value(); };
+    mutex_.AwaitWithTimeout(absl::Condition(&lost), timeout);
+    return lost_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> lost_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Connections are file descriptors; take as many as the system gives without asking for more.
+void RaiseFileLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) Log(LogLevel::kWarning, "file_limit_not_raised");
+}
+
+int Fail(const absl::Status& status) {
+  Log(LogLevel::kError, "start_failed", {{"status", status.ToString()}});
+  return absl::IsInvalidArgument(status) ? kExitUsage : kExitUnavailable;
+}
+
+// The one line on standard output, for programs that start servers.
+void Announce(const Server& server, const Device& device) {
+  const nlohmann::ordered_json line = {
+      {"event", "serving"}, {"grpc_port", server.grpc_port()}, {"metrics_port", server.metrics_port()}};
+  std::printf("%s\n", line.dump().c_str());
+  std::fflush(stdout);
+  const DeviceInfo info = device.info();
+  Log(LogLevel::kInfo, "serving",
+      {{"grpc_port", server.grpc_port()},
+       {"metrics_port", server.metrics_port()},
+       {"version", kVersion},
+       {"revision", kRevision},
+       {"device", info.name},
+       {"kernel", info.kernel},
+       {"slots", info.slots}});
+}
+
+// The device may never come back, so nothing that waits for it is destroyed.
+[[noreturn]] void ExitDeviceLost(Server* server, const absl::Status& status) {
+  Log(LogLevel::kError, "device_lost", {{"status", status.ToString()}});
+  server->Drain(kLastAnswers);
+  FlushLog();
+  _exit(Server::kDeviceLostExitCode);
+}
+
+int Serve(const CommandLine& command_line) {
+  const ServerConfig& config = command_line.config;
+  Ending ending;
+  const StopSignals signals([&ending](int signal) {
+    Log(LogLevel::kInfo, "stop_requested", {{"signal", signal}});
+    ending.Stop();
+  });
+  RaiseFileLimit();
+
+  absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(config);
+  if (!device.ok()) return Fail(device.status());
+  absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(
+      config, device->get(), Clock::Real(), [&ending](const absl::Status& status) { ending.DeviceLost(status); });
+  if (!started.ok()) return Fail(started.status());
+  Server& server = **started;
+  Announce(server, **device);
+
+  ending.AwaitAny();
+  server.StopAccepting();
+  if (const auto lost = ending.AwaitDeviceLost(absl::ZeroDuration())) ExitDeviceLost(&server, *lost);
+  Log(LogLevel::kInfo, "draining", {{"grace", absl::FormatDuration(config.drain_grace)}});
+  if (const auto lost = ending.AwaitDeviceLost(config.drain_grace)) ExitDeviceLost(&server, *lost);
+  const bool drained = server.Drain(config.drain_timeout);
+  if (const auto lost = ending.AwaitDeviceLost(absl::ZeroDuration())) ExitDeviceLost(&server, *lost);
+  Log(LogLevel::kInfo, "stopped", {{"all_calls_ended", drained}});
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  tessera::DescribeProgram();
+  const absl::StatusOr<tessera::CommandLine> command_line = tessera::ParseCommandLine(argc, argv);
+  if (!command_line.ok()) return tessera::Fail(command_line.status());
+  if (const absl::Status status = tessera::SetLogLevel(command_line->log_level); !status.ok()) {
+    return tessera::Fail(status);
+  }
+  const int exit_code = tessera::Serve(*command_line);
+  tessera::FlushLog();
+  return exit_code;
+}

@@ -1,0 +1,74 @@
+#include "server/observers.h"
+
+#include <string>
+
+#include "server/logging.h"
+#include "server/metrics/metric_names.h"
+
+namespace tessera {
+
+void MetricsObserver::OnRpcStarted(RpcMethod method) { metrics_->RpcStarted(method); }
+
+void MetricsObserver::OnRpcHandled(RpcMethod method, absl::StatusCode code, absl::Duration time) {
+  metrics_->RpcHandled(method, static_cast<int>(code), absl::ToDoubleSeconds(time));
+  if (LogEnabled(LogLevel::kDebug)) {
+    Log(LogLevel::kDebug, "rpc",
+        {{"method", kRpcMethodLabels[static_cast<size_t>(method)].method},
+         {"code", absl::StatusCodeToString(code)},
+         {"ms", absl::ToDoubleMilliseconds(time)}});
+  }
+}
+
+void MetricsObserver::OnStage(Stage stage, absl::Duration time) {
+  metrics_->StageTime(stage, absl::ToDoubleSeconds(time));
+}
+
+void MetricsObserver::OnPayloadCopied(int64_t bytes) { metrics_->Copied(bytes); }
+void MetricsObserver::OnRejected(RejectReason reason) { metrics_->Rejected(reason); }
+void MetricsObserver::OnExpired(Station where) { metrics_->Expired(where); }
+void MetricsObserver::OnCancelled(Station where) { metrics_->Cancelled(where); }
+
+void MetricsObserver::OnBatch(const DeviceInfo& device, DType dtype, int64_t jobs, int64_t tokens,
+                              const BatchOutcome& outcome) {
+  BatchCounts counts;
+  counts.requests = jobs;
+  counts.tokens = tokens;
+  counts.copy_in_seconds = absl::ToDoubleSeconds(outcome.times.copy_in);
+  counts.compute_seconds = absl::ToDoubleSeconds(outcome.times.compute);
+  counts.copy_out_seconds = absl::ToDoubleSeconds(outcome.times.copy_out);
+  counts.flops = outcome.stats.flops;
+  counts.hbm_bytes = outcome.stats.hbm_bytes;
+  counts.tiles_computed = outcome.stats.tiles_computed;
+  counts.tiles_skipped = outcome.stats.tiles_skipped;
+  metrics_->Batch(static_cast<size_t>(device.index), static_cast<size_t>(dtype), counts);
+  if (!outcome.status.ok()) {
+    Log(LogLevel::kWarning, "batch_failed",
+        {{"device", device.index},
+         {"requests", jobs},
+         {"sticky", outcome.sticky},
+         {"status", outcome.status.ToString()}});
+  }
+}
+
+void MetricsObserver::OnDropped(absl::StatusCode /*code*/, Job::State /*where*/) {}
+
+void AddServerGauges(const Scheduler* scheduler, const ByteBudget* budget, Device* device, ScrapeGauges* gauges) {
+  const auto number = [](auto value) { return static_cast<double>(value); };
+  gauges->Add(metric_names::kQueueRequests, "Calls waiting.", {}, [=] { return number(scheduler->queued_jobs()); });
+  gauges->Add(metric_names::kQueueBytes, "Bytes of the calls waiting.", {},
+              [=] { return number(scheduler->queued_bytes()); });
+  gauges->Add(metric_names::kInflightBytes, "Bytes of received messages and admitted calls.", {},
+              [=] { return number(budget->in_use()); });
+  gauges->Add(metric_names::kPinnedMemoryBytes, "Staging memory, in all and in use.", {{"kind", "capacity"}},
+              [=] { return number(device->staging().capacity()); });
+  gauges->Add(metric_names::kPinnedMemoryBytes, "Staging memory, in all and in use.", {{"kind", "used"}},
+              [=] { return number(device->staging().in_use()); });
+  const DeviceInfo info = device->info();
+  const std::string index = std::to_string(info.index);
+  gauges->Add(metric_names::kDeviceMemoryBytes, "The device's arena, in all and in use.",
+              {{"device", index}, {"kind", "capacity"}}, [=] { return number(info.memory_bytes); });
+  gauges->Add(metric_names::kDeviceMemoryBytes, "The device's arena, in all and in use.",
+              {{"device", index}, {"kind", "used"}}, [=] { return number(device->memory_in_use()); });
+}
+
+}  // namespace tessera

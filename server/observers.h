@@ -1,0 +1,46 @@
+// Binds what the RPC layer and the engine report to the metrics.
+#ifndef TESSERA_SERVER_OBSERVERS_H_
+#define TESSERA_SERVER_OBSERVERS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/engine/engine.h"
+#include "server/metrics/scrape_gauges.h"
+#include "server/metrics/server_metrics.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/rpc_observer.h"
+#include "server/scheduler/scheduler.h"
+
+namespace tessera {
+
+// Thread-safe. The metrics outlive it.
+class MetricsObserver final : public RpcObserver, public EngineObserver {
+ public:
+  explicit MetricsObserver(ServerMetrics* metrics) : metrics_(metrics) {}
+
+  void OnRpcStarted(RpcMethod method) override;
+  // Also logs the RPC at debug level.
+  void OnRpcHandled(RpcMethod method, absl::StatusCode code, absl::Duration time) override;
+  void OnStage(Stage stage, absl::Duration time) override;
+  void OnPayloadCopied(int64_t bytes) override;
+  void OnRejected(RejectReason reason) override;
+  void OnExpired(Station where) override;
+  void OnCancelled(Station where) override;
+
+  void OnBatch(const DeviceInfo& device, DType dtype, int64_t jobs, int64_t tokens,
+               const BatchOutcome& outcome) override;
+  // Nothing: the RPC layer counts every call once, when it ends.
+  void OnDropped(absl::StatusCode code, Job::State where) override;
+
+ private:
+  ServerMetrics* const metrics_;
+};
+
+// Gauges of the queue, of the bytes in flight, and of the device's memory. All outlive `gauges`.
+void AddServerGauges(const Scheduler* scheduler, const ByteBudget* budget, Device* device, ScrapeGauges* gauges);
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_OBSERVERS_H_

@@ -1,0 +1,172 @@
+#include "server/server.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "grpcpp/ext/channelz_service_plugin.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+#include "server/metrics/process_collector.h"
+#include "server/metrics/scrape_gauges.h"
+#include "server/version.h"
+
+namespace tessera {
+namespace {
+
+// What health is asked about, besides the whole server ("").
+constexpr const char* kServiceNames[] = {"tessera.v1.AttentionService", "tessera.v1.ServerService"};
+
+// Time for answers to reach their clients once every call has ended.
+constexpr absl::Duration kFlushTime = absl::Seconds(5);
+
+std::string BackendOf(const Device& device) {
+  const std::string kernel = device.info().kernel;
+  return kernel == "sm90a" || kernel == "sm80" ? "cuda" : "cpu";
+}
+
+std::vector<v1::DeviceInfo> DescribeDevice(const Device& device) {
+  const DeviceInfo info = device.info();
+  v1::DeviceInfo description;
+  description.set_index(static_cast<uint32_t>(info.index));
+  description.set_name(info.name);
+  description.set_kernel(info.kernel);
+  description.set_memory_bytes(static_cast<uint64_t>(info.memory_bytes));
+  description.set_memory_used_bytes(static_cast<uint64_t>(device.memory_in_use()));
+  description.set_slots(static_cast<uint32_t>(info.slots));
+  return {description};
+}
+
+ServerFacts FactsOf(const ServerConfig& config, const Device* device) {
+  ServerFacts facts;
+  facts.version = kVersion;
+  facts.revision = config.revision;
+  facts.backend = BackendOf(*device);
+  facts.max_message_bytes = config.max_message_bytes;
+  facts.max_queue_requests = config.scheduler.max_queue_jobs;
+  facts.devices = [device] { return DescribeDevice(*device); };
+  return facts;
+}
+
+void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
+  builder->SetMaxSendMessageSize(-1);
+  builder->SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.max_concurrent_streams);
+  // Two servers on one port would split the connections between them without anybody noticing.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Known to gRPC from 1.60 on; earlier ones pass over it.
+  builder->AddChannelArgument("grpc.max_allowed_incoming_connections", config.max_connections);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              static_cast<int>(absl::ToInt64Milliseconds(config.min_ping_interval)));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
+                              static_cast<int>(absl::ToInt64Milliseconds(config.keepalive)));
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
+  grpc::ResourceQuota quota("tessera");
+  quota.Resize(static_cast<size_t>(config.transport_bytes));
+  builder->SetResourceQuota(quota);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Device* device, Clock* clock,
+                                                      FatalFn on_fatal) {
+  absl::Status status = ValidateConfig(config);
+  if (!status.ok()) return status;
+  std::unique_ptr<Server> server(new Server(config, device, clock, std::move(on_fatal)));
+  status = server->ExposeMetrics();
+  if (status.ok()) status = server->Listen();
+  if (!status.ok()) return status;
+  return server;
+}
+
+Server::Server(const ServerConfig& config, Device* device, Clock* clock, FatalFn on_fatal)
+    : config_(config),
+      device_(device),
+      clock_(clock),
+      on_fatal_(std::move(on_fatal)),
+      metrics_({kVersion, config.revision, BackendOf(*device)},
+               {{absl::StrCat(device->info().index), device->info().name, device->info().kernel}}),
+      observer_(&metrics_),
+      budget_(config.max_inflight_bytes),
+      admission_(&budget_, &device->staging(), clock, &observer_),
+      scheduler_(config.scheduler, clock),
+      deadlines_(clock),
+      environment_{config.attend, clock, &admission_, &scheduler_, &deadlines_, &observer_},
+      attention_service_(environment_),
+      server_service_(FactsOf(config, device), environment_) {}
+
+absl::Status Server::Listen() {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::channelz::experimental::InitChannelzService();
+
+  grpc::ServerBuilder builder;
+  SetTransportOptions(config_, &builder);
+  builder.AddListeningPort(config_.listen, grpc::InsecureServerCredentials(), &grpc_port_);
+  builder.RegisterService(&attention_service_);
+  builder.RegisterService(&server_service_);
+  grpc_server_ = builder.BuildAndStart();
+  if (grpc_server_ == nullptr || grpc_port_ == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", config_.listen));
+  }
+  for (const char* name : kServiceNames) grpc_server_->GetHealthCheckService()->SetServingStatus(name, true);
+  // Last, so that a device that is lost at once finds everything there. Calls that came earlier wait in the queue.
+  engine_ = std::make_unique<Engine>(config_.engine, device_, &scheduler_, clock_, &observer_,
+                                     [this](const absl::Status& status) { OnDeviceLost(status); });
+  return absl::OkStatus();
+}
+
+absl::Status Server::ExposeMetrics() {
+  auto gauges = std::make_shared<ScrapeGauges>();
+  AddServerGauges(&scheduler_, &budget_, device_, gauges.get());
+  collectables_ = {metrics_.registry(), std::move(gauges), std::make_shared<ProcessCollector>()};
+  if (config_.metrics_address.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<MetricsExposer>> exposer =
+      MetricsExposer::Start(config_.metrics_address, collectables_);
+  if (!exposer.ok()) return exposer.status();
+  exposer_ = *std::move(exposer);
+  return absl::OkStatus();
+}
+
+void Server::StopAccepting() { grpc_server_->GetHealthCheckService()->SetServingStatus(false); }
+
+bool Server::Drain(absl::Duration timeout) {
+  const absl::Time deadline = clock_->Now() + timeout;
+  admission_.Close();
+  const bool drained = admission_.Drain(deadline);
+  scheduler_.Close();
+  if (!drained) scheduler_.Abort(absl::UnavailableError("the server stopped"));
+  attention_service_.CloseStreams();
+  grpc_server_->Shutdown(absl::ToChronoTime(absl::Now() + kFlushTime));
+  return drained;
+}
+
+void Server::OnDeviceLost(const absl::Status& status) {
+  StopAccepting();
+  admission_.Close();
+  on_fatal_(status);
+}
+
+Server::~Server() {
+  exposer_.reset();
+  admission_.Close();
+  scheduler_.Close();
+  scheduler_.Abort(absl::UnavailableError("the server stopped"));
+  if (grpc_server_ != nullptr) {
+    grpc_server_->Shutdown(absl::ToChronoTime(absl::Now()));
+    grpc_server_->Wait();
+  }
+  deadlines_.Stop();
+  engine_.reset();
+}
+
+}  // namespace tessera

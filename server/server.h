@@ -1,0 +1,98 @@
+// A Tessera server: puts the parts together, starts and stops them in order.
+//
+//   device, clock          given, outlive the server
+//   metrics, observer      what happened
+//   budget, admission      who gets in
+//   scheduler, engine      who runs when
+//   services, gRPC server  who is talked to
+#ifndef TESSERA_SERVER_SERVER_H_
+#define TESSERA_SERVER_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "grpcpp/server.h"
+#include "prometheus/collectable.h"
+#include "server/clock/clock.h"
+#include "server/config.h"
+#include "server/device/device.h"
+#include "server/engine/engine.h"
+#include "server/memory/byte_budget.h"
+#include "server/metrics/exposer.h"
+#include "server/metrics/server_metrics.h"
+#include "server/observers.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/attention_service.h"
+#include "server/rpc/deadline_watch.h"
+#include "server/rpc/server_service.h"
+#include "server/scheduler/scheduler.h"
+
+namespace tessera {
+
+// Life: Start serves. StopAccepting tells balancers to go elsewhere but changes nothing else; Drain then ends the
+// serving in order. The destructor stops at once: open RPCs are cancelled, what runs is waited for. The three are
+// called by one thread, in this order; each may be left out.
+class Server {
+ public:
+  // Called once, on an engine thread, when the device is lost: health says NOT_SERVING and every open call has been
+  // answered UNAVAILABLE. The process should end with exit code 70 (kDeviceLostExitCode).
+  using FatalFn = std::function<void(const absl::Status&)>;
+
+  static constexpr int kDeviceLostExitCode = 70;
+
+  // INVALID_ARGUMENT for a configuration that makes no sense, UNAVAILABLE where a port cannot be had.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, Device* device, Clock* clock,
+                                                       FatalFn on_fatal);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server();
+
+  int grpc_port() const { return grpc_port_; }
+  // 0 where none is served.
+  int metrics_port() const { return exposer_ == nullptr ? 0 : exposer_->port(); }
+
+  // What /metrics serves.
+  const std::vector<std::shared_ptr<prometheus::Collectable>>& collectables() const { return collectables_; }
+
+  // Health says NOT_SERVING from now on. Calls are still admitted.
+  void StopAccepting();
+
+  // Refuses new calls with UNAVAILABLE, lets admitted ones end until `timeout` has passed, aborts the rest with
+  // UNAVAILABLE, and closes the connections. Returns whether all calls ended by themselves.
+  bool Drain(absl::Duration timeout);
+
+ private:
+  Server(const ServerConfig& config, Device* device, Clock* clock, FatalFn on_fatal);
+
+  absl::Status Listen();
+  absl::Status ExposeMetrics();
+  void OnDeviceLost(const absl::Status& status);
+
+  const ServerConfig config_;
+  Device* const device_;
+  Clock* const clock_;
+  const FatalFn on_fatal_;
+
+  ServerMetrics metrics_;
+  MetricsObserver observer_;
+  ByteBudget budget_;
+  Admission admission_;
+  Scheduler scheduler_;
+  DeadlineWatch deadlines_;
+  const AttendEnvironment environment_;
+  AttentionService attention_service_;
+  ServerService server_service_;
+  std::unique_ptr<grpc::Server> grpc_server_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<std::shared_ptr<prometheus::Collectable>> collectables_;
+  std::unique_ptr<MetricsExposer> exposer_;
+  int grpc_port_ = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_SERVER_H_

@@ -35,6 +35,8 @@ absl::Status CompleteConfig(LoadConfig* config) {
   if (config->max_in_flight < 1) return Refuse("max_in_flight", "at least 1");
   if (config->payloads < 1 || config->payloads > 65536) return Refuse("payloads", "1 to 65536");
   if (config->verify < 0 || config->verify > 10000) return Refuse("verify", "0 to 10000");
+  if (config->rounds < 1 || config->rounds > 1000) return Refuse("rounds", "1 to 1000");
+  if (ramp && config->rounds > 1) return Refuse("rounds", "1 for a ramp");
   if (length.max_requests < 0) return Refuse("requests", "at least 0");
   if (length.warm_up < absl::ZeroDuration() || length.warm_up == absl::InfiniteDuration()) {
     return Refuse("warm_up", "finite and at least 0");
@@ -89,6 +91,7 @@ std::string DescribeLoad(const LoadConfig& config) {
   if (length.max_requests == 0) absl::StrAppend(&text, ", ", absl::FormatDuration(length.measured));
   absl::StrAppend(&text, config.mode == LoadMode::kRamp ? " a step" : "", " measured after ",
                   absl::FormatDuration(length.warm_up), " of warm-up");
+  if (config.rounds > 1) absl::StrAppend(&text, ", in ", config.rounds, " rounds");
   return text;
 }
 

@@ -31,6 +31,8 @@ struct LoadConfig {
   uint64_t seed = 1;
   int64_t give_up_after = 1000;
 
+  int rounds = 1;
+
   bool echo = false;
   std::string echo_address;  // empty: a server of this process
 

@@ -35,6 +35,8 @@ TEST(LoadConfigTest, RefusalsNameTheFlag) {
       {"max_in_flight", [](LoadConfig* c) { c->max_in_flight = 0; }},
       {"payloads", [](LoadConfig* c) { c->payloads = 0; }},
       {"verify", [](LoadConfig* c) { c->verify = -1; }},
+      {"rounds", [](LoadConfig* c) { c->rounds = 0; }},
+      {"rounds", [](LoadConfig* c) { c->mode = LoadMode::kRamp, c->rounds = 2; }},
       {"requests", [](LoadConfig* c) { c->length.max_requests = -1; }},
       {"warm_up", [](LoadConfig* c) { c->length.warm_up = -absl::Seconds(1); }},
       {"duration", [](LoadConfig* c) { c->length.measured = absl::InfiniteDuration(); }},

@@ -69,6 +69,8 @@ ABSL_FLAG(uint64_t, seed, 1, "Of payloads, mix and arrivals");
 ABSL_FLAG(int64_t, give_up_after, 1000, "Stop after so many failures in a row that load does not explain; 0: never");
 
 ABSL_FLAG(bool, echo, false, "Load a raw echo server too, with the same bytes");
+ABSL_FLAG(int32_t, rounds, 1,
+          "Cut the run into so many parts, server and echo in turn, so that a drift of the machine meets both");
 ABSL_FLAG(std::string, echo_target, "", "Echo server to load; default: one in this process. Implies --echo");
 ABSL_FLAG(std::string, serve_echo, "", "Only serve echo, on this address, such as 0.0.0.0:50052");
 
@@ -150,6 +152,7 @@ absl::StatusOr<LoadConfig> ConfigFromFlags() {
   config.verify = absl::GetFlag(FLAGS_verify);
   config.seed = absl::GetFlag(FLAGS_seed);
   config.give_up_after = absl::GetFlag(FLAGS_give_up_after);
+  config.rounds = absl::GetFlag(FLAGS_rounds);
   config.echo_address = absl::GetFlag(FLAGS_echo_target);
   config.echo = absl::GetFlag(FLAGS_echo) || !config.echo_address.empty();
   config.progress = absl::GetFlag(FLAGS_progress);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/load/answer_check.h"
@@ -28,32 +29,31 @@ absl::Duration TimelineInterval(const LoadConfig& config) {
   return std::clamp(length / 60, absl::Milliseconds(100), std::max(absl::Seconds(1), length / 600));
 }
 
-TargetReport Offer(const LoadConfig& config, const std::string& name, absl::Duration origin, Dispatcher* dispatcher) {
-  TargetReport report;
-  report.name = name;
+void Offer(const LoadConfig& config, absl::Duration origin, Dispatcher* dispatcher, TargetReport* report) {
   switch (config.mode) {
     case LoadMode::kClosed:
-      report.stats = RunClosedLoop(config.callers, config.length, dispatcher);
+      report->stats.AppendRound(RunClosedLoop(config.callers, config.length, dispatcher));
       break;
     case LoadMode::kPoisson:
     case LoadMode::kConstant: {
       const ArrivalProcess process =
           config.mode == LoadMode::kPoisson ? ArrivalProcess::kPoisson : ArrivalProcess::kConstant;
-      report.stats = RunOpenLoop({process, config.rate, config.max_in_flight, config.seed}, config.length, dispatcher);
+      report->stats.AppendRound(
+          RunOpenLoop({process, config.rate, config.max_in_flight, config.seed}, config.length, dispatcher));
       break;
     }
     case LoadMode::kRamp:
-      report.ramp = RunRamp(config.ramp, origin, dispatcher);
-      if (!report.ramp->steps.empty()) {
-        report.stats = report.ramp->steps[static_cast<size_t>(std::max(report.ramp->knee, 0))].stats;
+      report->ramp = RunRamp(config.ramp, origin, dispatcher);
+      if (!report->ramp->steps.empty()) {
+        report->stats = report->ramp->steps[static_cast<size_t>(std::max(report->ramp->knee, 0))].stats;
       }
       break;
   }
-  return report;
 }
 
-absl::StatusOr<TargetReport> LoadTarget(const LoadConfig& config, const std::string& name, Target* target,
-                                        const std::atomic<bool>* interrupted) {
+// Offers the load of `config` once and adds what came of it to `report`.
+absl::Status RunRound(const LoadConfig& config, Target* target, const std::atomic<bool>* interrupted,
+                      TargetReport* report) {
   LoadClock* const clock = LoadClock::Real();
   // The same seed for each target: they see the same calls at the same times.
   Workload workload(config.shapes, config.seed);
@@ -61,61 +61,70 @@ absl::StatusOr<TargetReport> LoadTarget(const LoadConfig& config, const std::str
   Recorder recorder(config.shapes, origin, TimelineInterval(config));
   Dispatcher dispatcher(&workload, target, clock, &recorder, config.give_up_after, interrupted);
   std::optional<ProgressLine> progress;
-  if (config.progress) progress.emplace(name, &dispatcher);
-  TargetReport report = Offer(config, name, origin, &dispatcher);
+  if (config.progress) progress.emplace(report->name, &dispatcher);
+  Offer(config, origin, &dispatcher, report);
   progress.reset();
   if (const absl::Status status = dispatcher.give_up_status(); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(name, ": gave up after ", config.give_up_after,
+    return absl::Status(status.code(), absl::StrCat(report->name, ": gave up after ", config.give_up_after,
                                                     " failures in a row, the last: ", status.message()));
   }
-  report.timeline = recorder.TakeTimeline(clock->Now());
-  return report;
-}
-
-absl::Status LoadServer(const LoadConfig& config, const PayloadPool& payloads, const std::atomic<bool>* interrupted,
-                        Report* report) {
-  absl::StatusOr<std::unique_ptr<TesseraTarget>> server =
-      TesseraTarget::Connect(config.server, config.shapes, &payloads);
-  if (!server.ok()) return server.status();
-  absl::StatusOr<std::string> description = (*server)->DescribeServer();
-  if (!description.ok()) {
-    return absl::Status(description.status().code(),
-                        absl::StrCat(config.server.address, ": ", description.status().message()));
-  }
-  report->server = *std::move(description);
-
-  std::optional<AnswerSampler> sampler;
-  if (config.verify > 0) sampler.emplace(server->get(), static_cast<size_t>(config.verify), config.seed);
-  Target* const target = sampler.has_value() ? static_cast<Target*>(&*sampler) : server->get();
-  absl::StatusOr<TargetReport> loaded = LoadTarget(config, "server", target, interrupted);
-  if (!loaded.ok()) return loaded.status();
-  report->targets.push_back(*std::move(loaded));
-  if (sampler.has_value()) {
-    report->check = CheckAnswers(sampler->TakeSample(), config.shapes, payloads, kRowsCheckedPerAnswer, config.seed);
+  // Rounds follow one another, as if the other target's rounds took no time.
+  std::vector<TimelinePoint>& timeline = report->timeline;
+  const absl::Duration before =
+      timeline.empty() ? absl::ZeroDuration() : timeline.back().begin + timeline.back().length;
+  for (TimelinePoint& point : recorder.TakeTimeline(clock->Now())) {
+    point.warm_up = config.mode != LoadMode::kRamp && point.begin < config.length.warm_up;
+    point.begin += before;
+    timeline.push_back(point);
   }
   return absl::OkStatus();
 }
 
-absl::Status LoadEcho(const LoadConfig& config, const PayloadPool& payloads, const std::atomic<bool>* interrupted,
-                      Report* report) {
+// The part of the load that one round is. Each has a warm-up and draws of its own.
+LoadConfig RoundOf(const LoadConfig& config, int round) {
+  LoadConfig part = config;
+  part.length.measured = config.length.measured / config.rounds;
+  part.length.max_requests = (config.length.max_requests + config.rounds - 1) / config.rounds;
+  part.seed = config.seed + static_cast<uint64_t>(round);
+  return part;
+}
+
+// What an echo is loaded through.
+struct Echo {
+  std::unique_ptr<EchoServer> own_server;  // null where it is elsewhere
+  std::unique_ptr<EchoTarget> target;
+};
+
+absl::StatusOr<Echo> ConnectEcho(const LoadConfig& config, const PayloadPool& payloads) {
+  Echo echo;
   EchoOptions options;
   options.address = config.echo_address;
   options.connections = config.server.connections;
   options.stream = config.server.transport != Transport::kUnary;
   options.timeout = config.server.timeout;
-  std::unique_ptr<EchoServer> own_server;
   if (options.address.empty()) {
     absl::StatusOr<std::unique_ptr<EchoServer>> started = EchoServer::Start("127.0.0.1:0");
     if (!started.ok()) return started.status();
-    own_server = *std::move(started);
-    options.address = absl::StrCat("127.0.0.1:", own_server->port());
+    echo.own_server = *std::move(started);
+    options.address = absl::StrCat("127.0.0.1:", echo.own_server->port());
   }
-  EchoTarget echo(options, config.shapes, &payloads);
-  if (absl::Status status = echo.AwaitConnected(); !status.ok()) return status;
-  absl::StatusOr<TargetReport> loaded = LoadTarget(config, "echo", &echo, interrupted);
-  if (!loaded.ok()) return loaded.status();
-  report->targets.push_back(*std::move(loaded));
-  return absl::OkStatus();
+  echo.target = std::make_unique<EchoTarget>(options, config.shapes, &payloads);
+  if (absl::Status status = echo.target->AwaitConnected(); !status.ok()) return status;
+  return echo;
+}
+
+absl::StatusOr<std::unique_ptr<TesseraTarget>> ConnectServer(const LoadConfig& config, const PayloadPool& payloads,
+                                                             std::string* description) {
+  absl::StatusOr<std::unique_ptr<TesseraTarget>> server =
+      TesseraTarget::Connect(config.server, config.shapes, &payloads);
+  if (!server.ok()) return server.status();
+  absl::StatusOr<std::string> described = (*server)->DescribeServer();
+  if (!described.ok()) {
+    return absl::Status(described.status().code(),
+                        absl::StrCat(config.server.address, ": ", described.status().message()));
+  }
+  *description = *std::move(described);
+  return server;
 }
 
 }  // namespace
@@ -124,16 +133,43 @@ absl::StatusOr<Report> RunLoadTest(const LoadConfig& config, const std::atomic<b
   Report report;
   report.started = absl::Now();
   report.load = DescribeLoad(config);
-  report.warm_up = config.length.warm_up;
   if (config.mode == LoadMode::kRamp) report.slo_p99 = config.ramp.slo.p99;
   const PayloadPool payloads(config.shapes, config.payloads, config.seed);
+
+  std::unique_ptr<TesseraTarget> server;
+  std::optional<AnswerSampler> sampler;
+  Echo echo;
+  std::vector<Target*> targets;
   if (!config.server.address.empty()) {
-    if (absl::Status status = LoadServer(config, payloads, interrupted, &report); !status.ok()) return status;
+    absl::StatusOr<std::unique_ptr<TesseraTarget>> connected = ConnectServer(config, payloads, &report.server);
+    if (!connected.ok()) return connected.status();
+    server = *std::move(connected);
+    if (config.verify > 0) sampler.emplace(server.get(), static_cast<size_t>(config.verify), config.seed);
+    targets.push_back(sampler.has_value() ? static_cast<Target*>(&*sampler) : server.get());
+    report.targets.emplace_back().name = "server";
   }
-  if (config.echo && !interrupted->load()) {
-    if (absl::Status status = LoadEcho(config, payloads, interrupted, &report); !status.ok()) return status;
+  if (config.echo) {
+    absl::StatusOr<Echo> connected = ConnectEcho(config, payloads);
+    if (!connected.ok()) return connected.status();
+    echo = *std::move(connected);
+    targets.push_back(echo.target.get());
+    report.targets.emplace_back().name = "echo";
   }
+
+  for (int round = 0; round < config.rounds; ++round) {
+    const LoadConfig part = RoundOf(config, round);
+    for (size_t i = 0; i < targets.size() && !interrupted->load(); ++i) {
+      if (absl::Status status = RunRound(part, targets[i], interrupted, &report.targets[i]); !status.ok()) {
+        return status;
+      }
+    }
+  }
+  // An interrupt can leave a target without any round.
+  while (!report.targets.empty() && report.targets.back().stats.shapes.empty()) report.targets.pop_back();
   if (report.targets.empty()) return absl::CancelledError("interrupted before anything was measured");
+  if (sampler.has_value()) {
+    report.check = CheckAnswers(sampler->TakeSample(), config.shapes, payloads, kRowsCheckedPerAnswer, config.seed);
+  }
   return report;
 }
 

@@ -171,6 +171,25 @@ TEST_F(LoadRunTest, LoadsServerAndEchoWithTheSameCalls) {
     EXPECT_EQ(report->targets[0].stats.shapes[i].ok, report->targets[1].stats.shapes[i].ok);
 }
 
+TEST_F(LoadRunTest, RoundsAlternateAndAddUp) {
+  LoadConfig config = Config();
+  config.echo = true;
+  config.rounds = 4;
+  ASSERT_TRUE(CompleteConfig(&config).ok());
+  const auto report = RunLoadTest(config, &interrupted_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  for (const TargetReport& target : report->targets) {
+    EXPECT_EQ(target.stats.total.ok, 200);
+    EXPECT_EQ(target.stats.total.latency.count(), 200);
+    EXPECT_EQ(target.stats.shapes[0].ok + target.stats.shapes[1].ok, 200);
+    // Nearly all answers of a round arrive in its window, so rate times window gives them back.
+    EXPECT_NEAR(target.stats.total.requests_per_second * absl::ToDoubleSeconds(target.stats.window), 200, 8);
+    for (size_t i = 1; i < target.timeline.size(); ++i) {
+      EXPECT_EQ(target.timeline[i].begin, target.timeline[i - 1].begin + target.timeline[i - 1].length);
+    }
+  }
+}
+
 TEST_F(LoadRunTest, OpenLoopOverUnaryCalls) {
   LoadConfig config = Config();
   config.mode = LoadMode::kPoisson;

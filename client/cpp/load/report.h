@@ -26,7 +26,6 @@ struct Report {
   std::string load;    // for people, such as "closed loop, 64 callers"
   std::string server;  // for people: version, backend, devices; empty where no server was asked
   std::vector<std::pair<std::string, std::string>> configuration;
-  absl::Duration warm_up;                 // of each target's run, or of each step of a ramp
   std::optional<absl::Duration> slo_p99;  // of a ramp
   std::vector<TargetReport> targets;      // at least one; the server, if any, is first
   std::optional<CheckResult> check;

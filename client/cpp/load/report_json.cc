@@ -64,7 +64,8 @@ Json Timeline(const std::vector<TimelinePoint>& timeline) {
                     {"dropped", point.dropped},
                     {"p50_us", static_cast<double>(point.p50_ns) / 1e3},
                     {"p99_us", static_cast<double>(point.p99_ns) / 1e3},
-                    {"max_us", static_cast<double>(point.max_ns) / 1e3}});
+                    {"max_us", static_cast<double>(point.max_ns) / 1e3},
+                    {"warm_up", point.warm_up}});
   }
   return json;
 }

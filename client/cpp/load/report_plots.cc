@@ -88,10 +88,17 @@ bool AnyError(const std::vector<TimelinePoint>& timeline) {
                      [](const TimelinePoint& point) { return point.failed + point.dropped > 0; });
 }
 
-// Of a ramp each step has a warm-up of its own; shading them all would only confuse.
-std::vector<Band> WarmUpBands(const Report& report) {
-  if (report.targets[0].ramp.has_value() || report.warm_up <= absl::ZeroDuration()) return {};
-  return {{0, absl::ToDoubleSeconds(report.warm_up), "warm-up"}};
+std::vector<Band> WarmUpBands(const std::vector<TimelinePoint>& timeline) {
+  std::vector<Band> bands;
+  bool in_band = false;
+  for (const TimelinePoint& point : timeline) {
+    if (point.warm_up) {
+      if (!in_band) bands.push_back({absl::ToDoubleSeconds(point.begin), 0, "warm-up"});
+      bands.back().to = absl::ToDoubleSeconds(point.begin + point.length);
+    }
+    in_band = point.warm_up;
+  }
+  return bands;
 }
 
 // The steps by rising rate: bisections come last in a ramp, but belong between its other steps.
@@ -143,7 +150,7 @@ Plot LatencyOverTimePlot(const Report& report) {
             .y = LatencyAxis(Scale::kLog),
             .series = {},
             .rules = {},
-            .bands = WarmUpBands(report)};
+            .bands = WarmUpBands(report.targets[0].timeline)};
   const std::vector<TimelinePoint>& timeline = report.targets[0].timeline;
   const auto p50 = [](const TimelinePoint& point) { return static_cast<double>(point.p50_ns); };
   const auto p99 = [](const TimelinePoint& point) { return static_cast<double>(point.p99_ns); };
@@ -165,7 +172,7 @@ Plot ThroughputOverTimePlot(const Report& report) {
             .y = {"requests/s", Scale::kLinear, nullptr},
             .series = {},
             .rules = {},
-            .bands = WarmUpBands(report)};
+            .bands = WarmUpBands(report.targets[0].timeline)};
   for (const TargetReport& target : report.targets) {
     const bool first = &target == &report.targets[0];
     plot.series.push_back(OverTime(target.name, first ? kServerColor : kEchoColor, target.timeline, OkRate, RateTip));

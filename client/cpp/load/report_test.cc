@@ -36,7 +36,7 @@ TargetReport Target(const std::string& name, int64_t latency_us, double rate) {
   target.stats.total.name = "all";
   for (const GroupStats& shape : target.stats.shapes) target.stats.total.Merge(shape);
   for (int i = 0; i < 3; ++i) {
-    target.timeline.push_back({absl::Seconds(i), absl::Seconds(1), 50, 0, 0, 1000000, 2000000, 3000000});
+    target.timeline.push_back({absl::Seconds(i), absl::Seconds(1), 50, 0, 0, 1000000, 2000000, 3000000, i == 0});
   }
   return target;
 }
@@ -47,7 +47,6 @@ Report SampleReport() {
   report.load = "closed loop, 64 callers";
   report.server = "tessera 0.1.0";
   report.configuration = {{"mode", "closed"}, {"shape", "s=1,name=large <&>"}};
-  report.warm_up = absl::Seconds(1);
   report.targets = {Target("server", 20, 50), Target("echo", 10, 200)};
   GroupStats& total = report.targets[0].stats.total;
   total.failed = 2;
@@ -97,6 +96,8 @@ TEST(ReportTest, JsonHoldsTheFigures) {
   EXPECT_EQ(server["shapes"].size(), 2u);
   EXPECT_EQ(server["timeline"][2]["begin_seconds"], 2);
   EXPECT_EQ(server["timeline"][2]["p99_us"], 2000);
+  EXPECT_EQ(server["timeline"][0]["warm_up"], true);
+  EXPECT_EQ(server["timeline"][1]["warm_up"], false);
   EXPECT_FALSE(server.contains("ramp"));
   EXPECT_FALSE(json["targets"][1]["total"].contains("server"));
   EXPECT_EQ(json["server_over_echo"]["requests_per_second"], 0.25);
@@ -134,6 +135,7 @@ TEST(ReportTest, HtmlIsSelfContainedAndEscaped) {
   report.targets[0].ramp = RampResult{{step}, -1, true};
   const std::string html = RenderHtml(report);
   EXPECT_THAT(html, HasSubstr("<svg viewBox"));
+  EXPECT_THAT(html, HasSubstr("class=\"band\""));
   EXPECT_THAT(html, HasSubstr("prefers-color-scheme: dark"));
   EXPECT_THAT(html, HasSubstr("large &lt;&amp;&gt;"));
   EXPECT_THAT(html, HasSubstr("p99 3 ms &gt; 2 ms"));

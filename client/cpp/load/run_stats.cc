@@ -2,6 +2,24 @@
 
 namespace tessera::load {
 
+namespace {
+
+void ScaleRates(double factor, GroupStats* group) {
+  group->requests_per_second *= factor;
+  group->upload_bytes_per_second *= factor;
+  group->download_bytes_per_second *= factor;
+  group->flops_per_second *= factor;
+}
+
+// `share` is the part that `round`'s window makes of both.
+void AppendGroup(GroupStats round, double share, GroupStats* group) {
+  ScaleRates(1 - share, group);
+  ScaleRates(share, &round);
+  group->Merge(round);
+}
+
+}  // namespace
+
 void GroupStats::Merge(const GroupStats& other) {
   ok += other.ok;
   failed += other.failed;
@@ -18,6 +36,18 @@ void GroupStats::Merge(const GroupStats& other) {
   upload_bytes_per_second += other.upload_bytes_per_second;
   download_bytes_per_second += other.download_bytes_per_second;
   flops_per_second += other.flops_per_second;
+}
+
+void RunStats::AppendRound(const RunStats& round) {
+  if (shapes.empty()) {
+    *this = round;
+    return;
+  }
+  const absl::Duration both = window + round.window;
+  const double share = both > absl::ZeroDuration() ? absl::FDivDuration(round.window, both) : 0;
+  AppendGroup(round.total, share, &total);
+  for (size_t i = 0; i < shapes.size(); ++i) AppendGroup(round.shapes[i], share, &shapes[i]);
+  window = both;
 }
 
 }  // namespace tessera::load

@@ -43,6 +43,7 @@ struct GroupStats {
     return due() == 0 ? 0 : static_cast<double>(failed + dropped) / static_cast<double>(due());
   }
 
+  // Adds another shape's requests of the same window.
   void Merge(const GroupStats& other);
 };
 
@@ -50,6 +51,9 @@ struct RunStats {
   absl::Duration window;  // measured time
   GroupStats total;
   std::vector<GroupStats> shapes;  // as in the workload
+
+  // Adds a later round of the same load: counts add up, rates become those over both windows.
+  void AppendRound(const RunStats& round);
 };
 
 // One interval of a run, by the time the answers arrived. Covers warm-up too.
@@ -62,6 +66,7 @@ struct TimelinePoint {
   int64_t p50_ns = 0;
   int64_t p99_ns = 0;
   int64_t max_ns = 0;
+  bool warm_up = false;  // begins before measuring does
 };
 
 // One step of a ramp.

@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/reference/reference.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "server/clock/fake_clock.h"
 
 namespace tessera {
@@ -89,7 +89,7 @@ TEST(CpuDevice, StagingMemoryThatCannotBeHadIsAnError) {
 
 // One row that sees one key: o = v, in staging memory, through a real backend.
 TEST(CpuDevice, WritesOutputsIntoStagingMemory) {
-  auto device = *CpuDevice::Make(MakeReferenceBackend(), 1 << 20, 1, Clock::Real());
+  auto device = *CpuDevice::Make(MakeCpuBackend(/*threads=*/1), 1 << 20, 1, Clock::Real());
   AttentionParams params;
   params.head_dim = 8;
   StagingBuffer input = *device->staging().Allocate(3 * 8 * sizeof(float));

@@ -92,7 +92,9 @@ TEST_F(AttendCodecTest, AttendRequest) {
     absl::StatusOr<DecodedAttendRequest> decoded = DecodeAttendRequest(Cut(bytes));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     ASSERT_EQ(decoded->header.has_value(), whole.has_header());
-    if (decoded->header) EXPECT_TRUE(MessageDifferencer::Equals(*decoded->header, whole.header()));
+    if (decoded->header) {
+      EXPECT_TRUE(MessageDifferencer::Equals(*decoded->header, whole.header()));
+    }
     EXPECT_EQ(Copied(decoded->q), whole.q());
     EXPECT_EQ(Copied(decoded->k), whole.k());
     EXPECT_EQ(Copied(decoded->v), whole.v());
@@ -113,7 +115,9 @@ TEST_F(AttendCodecTest, AttendResponse) {
     absl::StatusOr<DecodedAttendResponse> decoded = DecodeAttendResponse(Cut(bytes));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     ASSERT_EQ(decoded->result.has_value(), whole.has_result());
-    if (decoded->result) EXPECT_TRUE(MessageDifferencer::Equals(*decoded->result, whole.result()));
+    if (decoded->result) {
+      EXPECT_TRUE(MessageDifferencer::Equals(*decoded->result, whole.result()));
+    }
     EXPECT_EQ(Copied(decoded->o), whole.o());
     EXPECT_EQ(Copied(decoded->lse), whole.lse());
 
@@ -141,10 +145,14 @@ TEST_F(AttendCodecTest, AttendStreamRequest) {
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->id, whole.id());
     ASSERT_EQ(decoded->header.has_value(), whole.has_header());
-    if (decoded->header) EXPECT_TRUE(MessageDifferencer::Equals(*decoded->header, whole.header()));
+    if (decoded->header) {
+      EXPECT_TRUE(MessageDifferencer::Equals(*decoded->header, whole.header()));
+    }
     EXPECT_EQ(decoded->timeout_us, whole.timeout_us());
     ASSERT_EQ(decoded->stripe.has_value(), whole.has_stripe());
-    if (decoded->stripe) EXPECT_TRUE(MessageDifferencer::Equals(*decoded->stripe, whole.stripe()));
+    if (decoded->stripe) {
+      EXPECT_TRUE(MessageDifferencer::Equals(*decoded->stripe, whole.stripe()));
+    }
     EXPECT_EQ(decoded->cancel, whole.cancel());
     EXPECT_EQ(decoded->payload_offset, whole.payload_offset());
     EXPECT_EQ(Copied(decoded->payload), whole.payload());
@@ -171,9 +179,13 @@ TEST_F(AttendCodecTest, AttendStreamResponse) {
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->id, whole.id());
     ASSERT_EQ(decoded->result.has_value(), whole.has_result());
-    if (decoded->result) EXPECT_TRUE(MessageDifferencer::Equals(*decoded->result, whole.result()));
+    if (decoded->result) {
+      EXPECT_TRUE(MessageDifferencer::Equals(*decoded->result, whole.result()));
+    }
     ASSERT_EQ(decoded->status.has_value(), whole.has_status());
-    if (decoded->status) EXPECT_TRUE(MessageDifferencer::Equals(*decoded->status, whole.status()));
+    if (decoded->status) {
+      EXPECT_TRUE(MessageDifferencer::Equals(*decoded->status, whole.status()));
+    }
     EXPECT_EQ(decoded->payload_offset, whole.payload_offset());
     EXPECT_EQ(Copied(decoded->payload), whole.payload());
 
@@ -199,7 +211,9 @@ TEST_F(AttendCodecTest, DuplicateFieldsCountAsProtobufSays) {
     EXPECT_EQ(decoded->id, expected.id());
     EXPECT_EQ(Copied(decoded->payload), expected.payload());
     ASSERT_EQ(decoded->header.has_value(), expected.has_header());
-    if (decoded->header) EXPECT_TRUE(MessageDifferencer::Equals(*decoded->header, expected.header()));
+    if (decoded->header) {
+      EXPECT_TRUE(MessageDifferencer::Equals(*decoded->header, expected.header()));
+    }
   }
 }
 

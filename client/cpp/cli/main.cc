@@ -20,7 +20,7 @@
 #include "client/cpp/cli/plan_tables.h"
 #include "client/cpp/tessera/client.h"
 
-ABSL_FLAG(std::string, target, "localhost:50051", "the server: host:port, or unix:path");
+ABSL_FLAG(std::string, target, "localhost:7171", "the server: host:port, or unix:path");
 ABSL_FLAG(absl::Duration, timeout, absl::Seconds(60), "how long to wait for the answer");
 ABSL_FLAG(std::string, tenant, "", "the name under which the server accounts for the call");
 ABSL_FLAG(int32_t, connections, 4, "connections that a large call is spread over");

@@ -1,6 +1,6 @@
 // The client of a Tessera server: start here.
 //
-//   auto client = tessera::Client::Connect("localhost:50051", {});
+//   auto client = tessera::Client::Connect("localhost:7171", {});
 //   tessera::AttendCall call;                      // header, q, k, v, o: attend_call.h
 //   absl::StatusOr<tessera::AttendReply> reply = (*client)->Attend(call);
 //

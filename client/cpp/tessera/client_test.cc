@@ -396,6 +396,29 @@ TEST_F(ClientStreamTest, PipelinesCallsAndTakesAnswersInAnyOrder) {
   EXPECT_EQ(server_.streams(), 1);
 }
 
+TEST_F(ClientStreamTest, OpensAnotherStreamWhereOneIsFull) {
+  server_.SetJudge(Always(Deed::kHold));
+  ClientOptions options;
+  options.connections = 1;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  constexpr int kCalls = 450;  // three streams of at most 200
+  std::deque<TestCall> calls;
+  absl::BlockingCounter left(kCalls);
+  for (int i = 0; i < kCalls; ++i) {
+    calls.emplace_back(2, 2, false, i);
+    client->AttendAsync(calls.back().call(), [&](absl::StatusOr<AttendReply> reply) {
+      EXPECT_TRUE(reply.ok()) << reply.status();
+      left.DecrementCount();
+    });
+  }
+  server_.AwaitHeld(kCalls);
+  EXPECT_EQ(server_.streams(), 3);
+  EXPECT_EQ(server_.peers().size(), 1u);
+  server_.ReleaseHeldInReverse();
+  left.Wait();
+  for (const TestCall& call : calls) call.ExpectAnswered();
+}
+
 TEST_F(ClientStreamTest, TellsTheServerTheTimeLeft) {
   uint64_t timeout_us = 0;
   server_.SetJudge([&](const FakeServer::Call& call) {

@@ -26,6 +26,7 @@ std::pair<std::shared_ptr<StreamSession>, uint64_t> Connection::Register(const s
   while (!closed_) {
     if (std::shared_ptr<StreamSession> session = session_.lock()) {
       if (const uint64_t id = session->Register(call, part); id != 0) return {std::move(session), id};
+      session->Retire();  // it is full, or over
     }
     {
       absl::MutexLock count_lock(&sessions_->mutex);

@@ -53,7 +53,7 @@ StreamSession::~StreamSession() { on_gone_(); }
 
 uint64_t StreamSession::Register(std::shared_ptr<StreamCall> call, int part) {
   absl::MutexLock lock(&mutex_);
-  if (stopped_ || retired_) return 0;
+  if (stopped_ || retired_ || entries_.size() >= kMaxCalls) return 0;
   const uint64_t id = ++last_id_;
   entries_.emplace(id, Entry{std::move(call), part});
   senders_.push_back(id);

@@ -49,12 +49,16 @@ class StreamCall {
 class StreamSession final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                             public std::enable_shared_from_this<StreamSession> {
  public:
+  // Calls on it at a time. Servers bound them too, by default at 256 (Limits.max_stream_calls).
+  static constexpr size_t kMaxCalls = 200;
+
   // Opens the stream. `on_gone` runs when the session is destroyed.
   static std::shared_ptr<StreamSession> Open(grpc::GenericStub* stub, const std::string& tenant,
                                              std::function<void()> on_gone);
   ~StreamSession() override;
 
-  // Takes the call on, under the id returned; 0 where the session takes none any more. Nothing is sent before Pump.
+  // Takes the call on, under the id returned; 0 where the session is full or takes none any more. Nothing is sent
+  // before Pump.
   uint64_t Register(std::shared_ptr<StreamCall> call, int part) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sends what there is to send. Must follow Register, without a lock that the calls of this session take.

@@ -1,9 +1,9 @@
 // Where jobs wait, and where batches are formed.
 //
 // Jobs wait in a queue bounded in jobs and bytes. A batch is formed when an executor asks for one, out of what waits at
-// that moment: the next job by priority and fair share, and then every compatible job (equal BatchKey) that fits, in
-// the same order. While idle executors wait nothing is delayed; `batch_delay` may hold back a small batch only while
-// another batch is running.
+// that moment: the next job by priority and fair share, and then compatible jobs (equal BatchKey, same size class) in
+// the same order until one does not fit. While idle executors wait nothing is delayed; `batch_delay` may hold back a
+// small batch only while another batch is running.
 //
 // Fairness: priorities are strict. Within a priority, tenants take turns by deficit round robin over cost, so a
 // tenant's share does not depend on how many jobs it sends or how large they are. Between sizes: a job of cost >=
@@ -59,8 +59,9 @@ class Scheduler {
   ~Scheduler();
 
   // Takes the job into the queue (kCreated -> kQueued). On an error the job is the caller's to finish:
-  // RESOURCE_EXHAUSTED where the queue is full, UNAVAILABLE after Close, DEADLINE_EXCEEDED where its deadline has
-  // passed, CANCELLED where it has ended already.
+  // RESOURCE_EXHAUSTED where the queue, or the tenant's share of it, is full; INVALID_ARGUMENT where it could never
+  // hold the job; UNAVAILABLE after Close; DEADLINE_EXCEEDED where the deadline has passed; CANCELLED where the job has
+  // ended already.
   absl::Status Enqueue(JobPtr job);
 
   // Forgets a job that has ended while it waited, so that it no longer counts. Call it after Finish; harmless for a job

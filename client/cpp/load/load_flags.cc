@@ -32,7 +32,7 @@ void CollectShapeFlag() {
 }  // namespace
 }  // namespace tessera::load
 
-ABSL_FLAG(std::string, server, "localhost:50051", "Server to load; empty: none, only the echo of --echo");
+ABSL_FLAG(std::string, server, "localhost:7171", "Server to load; empty: none, only the echo of --echo");
 ABSL_FLAG(
     std::string, shape, "",
     "A shape of the mix, such as s=128,heads=16,kv_heads=16,d=128,dtype=bf16,mask=causal,weight=3; repeat the flag "
@@ -72,7 +72,7 @@ ABSL_FLAG(bool, echo, false, "Load a raw echo server too, with the same bytes");
 ABSL_FLAG(int32_t, rounds, 1,
           "Cut the run into so many parts, server and echo in turn, so that a drift of the machine meets both");
 ABSL_FLAG(std::string, echo_target, "", "Echo server to load; default: one in this process. Implies --echo");
-ABSL_FLAG(std::string, serve_echo, "", "Only serve echo, on this address, such as 0.0.0.0:50052");
+ABSL_FLAG(std::string, serve_echo, "", "Only serve echo, on this address, such as 0.0.0.0:7172");
 
 ABSL_FLAG(bool, progress, true, "A line to stderr each second");
 ABSL_FLAG(std::string, json, "", "File to write the JSON report to");

@@ -5,7 +5,8 @@
 #
 #   deploy/local/run.sh [--once] [-- SERVER-FLAG...]
 #
-# --once stops the server after the job. Ports: TESSERA_PORT (default 7171), TESSERA_METRICS_PORT (default 9171).
+# --once stops the server after the job. TESSERA_PORT (default 7171) and TESSERA_METRICS_PORT (default 9171) choose the
+# ports; 0 takes a free one. The server's log is build/local/server.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -18,46 +19,47 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-port=${TESSERA_PORT:-7171}
-metrics_port=${TESSERA_METRICS_PORT:-9171}
-
 started=$SECONDS
 deploy/local/setup.sh
 echo "run: set-up took $((SECONDS - started)) s"
 
-started=$SECONDS
+mkdir -p build/local
 preset=cpu
 if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then preset=cuda; fi
-cmake --preset "$preset" -DTESSERA_REVISION="$(git rev-parse --short HEAD)" >"/tmp/tessera-cmake.$$" 2>&1 || {
-  cat "/tmp/tessera-cmake.$$"; rm -f "/tmp/tessera-cmake.$$"; exit 1; }
-grep 'Tessera:' "/tmp/tessera-cmake.$$" || true
-rm -f "/tmp/tessera-cmake.$$"
+started=$SECONDS
+cmake --preset "$preset" -DTESSERA_REVISION="$(git rev-parse --short HEAD)" >build/local/cmake.log 2>&1 || {
+  cat build/local/cmake.log >&2
+  exit 1
+}
+grep 'Tessera:' build/local/cmake.log || true
 cmake --build --preset "$preset" --target tessera-server tessera tessera-load
-echo "run: build took $((SECONDS - started)) s"
+echo "run: the build took $((SECONDS - started)) s"
 bin=build/$preset/bin
 
-"$bin/tessera-server" --listen="127.0.0.1:$port" --metrics-address="127.0.0.1:$metrics_port" "$@" &
+"$bin/tessera-server" --listen="127.0.0.1:${TESSERA_PORT:-7171}" \
+  --metrics_address="127.0.0.1:${TESSERA_METRICS_PORT:-9171}" "$@" >build/local/serving.json 2>build/local/server.log &
 server=$!
 stop() {
   kill -TERM "$server" 2>/dev/null || true
   wait "$server" || true
 }
 trap stop EXIT
-for _ in $(seq 100); do
-  "$bin/tessera" --target="127.0.0.1:$port" health >/dev/null 2>&1 && break
-  kill -0 "$server" 2>/dev/null || { echo "run: the server did not start" >&2; exit 1; }
-  sleep 0.1
+
+# The server says which ports it serves on in one line of JSON.
+until grep -q '"serving"' build/local/serving.json; do
+  kill -0 "$server" 2>/dev/null || { cat build/local/server.log >&2; exit 1; }
+  sleep 0.05
 done
+port=$(sed -n 's/.*"grpc_port":\([0-9]*\).*/\1/p' build/local/serving.json)
+metrics=http://127.0.0.1:$(sed -n 's/.*"metrics_port":\([0-9]*\).*/\1/p' build/local/serving.json)/metrics
 
 "$bin/tessera" --target="127.0.0.1:$port" info
-.venv/bin/python client/python/examples/minilm/main.py --target "127.0.0.1:$port" \
-  --metrics-url "http://127.0.0.1:$metrics_port/metrics"
+.venv/bin/python client/python/examples/minilm/main.py --target "127.0.0.1:$port" --metrics-url "$metrics"
 
 echo
-echo "Excerpt of http://127.0.0.1:$metrics_port/metrics:"
-curl -s "http://127.0.0.1:$metrics_port/metrics" |
-  grep -E '^tessera_(batch_requests_(sum|count)|batches_total|rejected_total|tiles_total|flops_total|stage_seconds_(sum|count)|inflight_bytes)|^grpc_server_handled_total' |
-  grep -v -E ' 0$' || true
+echo "Excerpt of $metrics:"
+curl -s "$metrics" | grep -v ' 0$' | grep -E \
+  '^(tessera_(batch_requests_(sum|count)|batches|tiles|flops|stage_seconds_(sum|count))|grpc_server_handled_total)' || true
 
 if $keep_serving; then
   echo

@@ -237,6 +237,7 @@ std::vector<bool> Engine::Core::Stop() {
   abandoned_ = !mutex_.AwaitWithTimeout(absl::Condition(this, &Core::AllEnded), kHungSlotGrace);
   stop_watch_ = true;
   std::vector<bool> ended;
+  ended.reserve(slots_.size());
   for (const Slot& slot : slots_) ended.push_back(slot.ended);
   return ended;
 }

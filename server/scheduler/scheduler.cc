@@ -84,11 +84,12 @@ void Scheduler::Forget(const Job& job) {
 }
 
 std::vector<JobPtr> Scheduler::TakeBatch() {
-  while (std::optional<FairQueue::Batch> batch = NextBatch()) {
+  for (;;) {
+    std::optional<FairQueue::Batch> batch = NextBatch();
+    if (!batch.has_value()) return {};
     Finish(batch->expired, Expired());
     if (!batch->jobs.empty()) return std::move(batch->jobs);
   }
-  return {};
 }
 
 std::optional<FairQueue::Batch> Scheduler::NextBatch() {

@@ -123,8 +123,8 @@ absl::StatusOr<NpyArray> ParseNpy(absl::string_view bytes) {
                                                    "-byte elements takes"));
   }
   array.shape = *std::move(shape);
-  array.data.resize(rest.size());
-  std::memcpy(array.data.data(), rest.data(), rest.size());
+  const auto* const data = reinterpret_cast<const std::byte*>(rest.data());
+  array.data.assign(data, data + rest.size());
   return array;
 }
 
@@ -138,7 +138,7 @@ std::string FormatNpy(const NpyArray& array) {
   file += static_cast<char>(header.size() & 0xff);
   file += static_cast<char>(header.size() >> 8);
   file += header;
-  file.append(reinterpret_cast<const char*>(array.data.data()), array.data.size());
+  if (!array.data.empty()) file.append(reinterpret_cast<const char*>(array.data.data()), array.data.size());
   return file;
 }
 

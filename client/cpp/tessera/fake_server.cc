@@ -59,13 +59,13 @@ FakeServer::FakeServer() : attention_(std::make_unique<Attention>(this)), facts_
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort("localhost:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(attention_.get());
   builder.RegisterService(facts_.get());
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
   server_ = builder.BuildAndStart();
-  target_ = absl::StrCat("localhost:", port);
+  target_ = absl::StrCat("127.0.0.1:", port);
 }
 
 FakeServer::~FakeServer() {

@@ -56,7 +56,7 @@ class FakeServer {
   FakeServer();
   ~FakeServer();
 
-  // "localhost:port".
+  // "127.0.0.1:port": no name to look up.
   const std::string& target() const { return target_; }
 
   void SetJudge(Judge judge);

@@ -10,7 +10,7 @@
 #     job       the MiniLM job, once, through deploy/local/run.sh
 #     asan      AddressSanitizer and UndefinedBehaviorSanitizer, all C++ tests
 #     tsan      ThreadSanitizer, the tests that run threads
-#     clang     clang build with lock annotations as errors, clang-tidy, the fuzz target over its corpus
+#     clang     clang build with lock annotations as errors, half a minute of fuzzing from the corpus, clang-tidy, format
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-2}
@@ -32,6 +32,7 @@ step_proto() { .tools/node_modules/.bin/buf lint proto; }
 step_includes() { .venv/bin/python tests/includes/check.py; }
 
 step_unit() {
+  .venv/bin/python tests/golden/generate.py --check
   quiet cmake --preset cuda
   quiet cmake --build --preset cuda
   ctest --preset cuda
@@ -59,6 +60,10 @@ step_tsan() {
 step_clang() {
   quiet cmake --preset fuzz
   quiet cmake --build --preset fuzz
+  local seeds
+  seeds=$(mktemp -d)
+  build/fuzz/bin/codec_fuzzer -max_total_time=30 -print_final_stats=1 "$seeds" proto/wire/fuzz/corpus 2>&1 | tail -n 8
+  rm -rf "$seeds"
   tests/clang/tidy.sh
 }
 

@@ -7,7 +7,8 @@
 # Distribution packages go into the system (apt, as root or by sudo). Everything else stays in folders of the checkout
 # that git ignores: .venv (Python), .tools (npm), .cuda (the CUDA compiler, where the machine has none).
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+self=$(realpath "${BASH_SOURCE[0]}")
+cd "$(dirname "$self")/../.."
 
 with_tests=false
 for argument in "$@"; do
@@ -49,7 +50,7 @@ once() {
   shift
   while [ "$1" != -- ]; do files+=("$1"); shift; done
   shift
-  sum=$(sha256sum "${BASH_SOURCE[0]}" "${files[@]}" | sha256sum)
+  sum=$(sha256sum "$self" "${files[@]}" | sha256sum)
   [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ] && return
   "$@"
   mkdir -p "$(dirname "$stamp")"

@@ -23,7 +23,7 @@ absl::Status CompleteConfig(LoadConfig* config) {
   const bool ramp = config->mode == LoadMode::kRamp;
   const bool open = config->mode == LoadMode::kPoisson || config->mode == LoadMode::kConstant;
   RunLength& length = config->length;
-  if (config->server.address.empty() && !config->echo) return Refuse("server", "an address, unless --echo is given");
+  if (config->server.address.empty() && !config->echo) return Refuse("target", "an address, unless --echo is given");
   if (config->shapes.empty()) return Refuse("shape", "given at least once");
   if (config->callers < 1 || config->callers > 65536) return Refuse("callers", "1 to 65536");
   if (!(config->rate > 0) || !Finite(config->rate)) return Refuse("rate", "over 0");

@@ -25,7 +25,7 @@ LoadConfig Valid() {
 
 TEST(LoadConfigTest, RefusalsNameTheFlag) {
   const std::pair<const char*, std::function<void(LoadConfig*)>> cases[] = {
-      {"server", [](LoadConfig* c) { c->server.address = ""; }},
+      {"target", [](LoadConfig* c) { c->server.address = ""; }},
       {"shape", [](LoadConfig* c) { c->shapes.clear(); }},
       {"callers", [](LoadConfig* c) { c->callers = 0; }},
       {"rate", [](LoadConfig* c) { c->rate = -1; }},

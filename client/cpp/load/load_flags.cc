@@ -32,7 +32,7 @@ void CollectShapeFlag() {
 }  // namespace
 }  // namespace tessera::load
 
-ABSL_FLAG(std::string, server, "localhost:7171", "Server to load; empty: none, only the echo of --echo");
+ABSL_FLAG(std::string, target, "localhost:7171", "Server to load; empty: none, only the echo of --echo");
 ABSL_FLAG(
     std::string, shape, "",
     "A shape of the mix, such as s=128,heads=16,kv_heads=16,d=128,dtype=bf16,mask=causal,weight=3; repeat the flag "
@@ -131,7 +131,7 @@ absl::Status ParseShapes(std::vector<CallShape>* shapes) {
 absl::StatusOr<LoadConfig> ConfigFromFlags() {
   LoadConfig config;
   const int64_t requests = absl::GetFlag(FLAGS_requests);
-  config.server.address = absl::GetFlag(FLAGS_server);
+  config.server.address = absl::GetFlag(FLAGS_target);
   config.server.connections = absl::GetFlag(FLAGS_connections);
   config.server.tenants = absl::GetFlag(FLAGS_tenants);
   config.server.timeout = absl::GetFlag(FLAGS_timeout);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kUsage[] =
     "offers load to a Tessera server.\n"
-    "  tessera-load --server=host:7171 --shape=s=128,mask=causal --callers=64          closed loop\n"
+    "  tessera-load --target=host:7171 --shape=s=128,mask=causal --callers=64          closed loop\n"
     "  tessera-load --mode=poisson --rate=500 --html=report.html                        open loop\n"
     "  tessera-load --mode=ramp --slo_p99=20ms                                          find the knee\n"
     "  tessera-load --echo                                                              the raw wire beside it";

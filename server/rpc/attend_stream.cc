@@ -25,9 +25,10 @@ AttendStream* AttendStream::Start(const AttendEnvironment& environment, StripeTa
   absl::StatusOr<std::string> tenant = TenantOf(*context);
   registry->Add(stream);
   absl::MutexLock lock(&stream->mutex_);
+  if (stream->finished_) return stream.get();  // the server is draining
   if (tenant.ok()) {
     stream->tenant_ = *std::move(tenant);
-    if (!stream->finished_) stream->ReadNext();
+    stream->ReadNext();
   } else {
     environment.observer->OnRejected(RejectReason::kInvalid);
     stream->FinishWith(tenant.status());
@@ -172,6 +173,7 @@ void AttendStream::TakeAnswer(StreamAnswer answer) {
 void AttendStream::OnWriteDone(bool ok) {
   absl::MutexLock lock(&mutex_);
   writing_ = false;
+  write_failed_ = !ok;
   if (ok && outgoing_.completes.has_value()) {
     environment_.observer->OnStage(Stage::kSend, environment_.clock->Now() - *outgoing_.completes);
   }
@@ -183,7 +185,7 @@ void AttendStream::OnCancel() {
   const absl::Status reason = CancellationReason(*context_);
   {
     absl::MutexLock lock(&mutex_);
-    if (!outbox_.empty() || writing_) CountEnding(reason, Station::kSend, environment_.observer);
+    if (!outbox_.empty() || writing_ || write_failed_) CountEnding(reason, Station::kSend, environment_.observer);
   }
   Break(reason, reason);
 }
@@ -245,6 +247,7 @@ void AttendStream::Advance() {
     outbox_.Clear();
     return FinishWith(*broken_);
   }
+  if (write_failed_) return;
   if (!outbox_.empty()) {
     outgoing_ = outbox_.Pop();
     writing_ = true;

@@ -83,6 +83,7 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   Outbox outbox_ ABSL_GUARDED_BY(mutex_);
   Outbox::Message outgoing_ ABSL_GUARDED_BY(mutex_);  // gRPC's while writing_
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool write_failed_ ABSL_GUARDED_BY(mutex_) = false;  // nothing can be sent any more; OnCancel follows
   bool reading_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;  // the client sends no more
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;      // CloseWhenIdle

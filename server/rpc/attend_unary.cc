@@ -59,7 +59,10 @@ grpc::ServerUnaryReactor* AttendUnary::Start(const AttendEnvironment& environmen
   job->times().queued = environment.clock->Now();
   environment.observer->OnStage(Stage::kReceive, job->times().queued - call->started_);
   const absl::Status queued = environment.scheduler->Enqueue(job);
-  if (!queued.ok()) job->Finish(queued);
+  if (!queued.ok()) {
+    CountNotQueued(queued, environment.observer);
+    job->Finish(queued);
+  }
   return call;
 }
 

@@ -61,12 +61,17 @@ void CountEnding(const absl::Status& status, Station where, RpcObserver* observe
     case absl::StatusCode::kCancelled:
       return observer->OnCancelled(where);
     case absl::StatusCode::kResourceExhausted:
-      return observer->OnRejected(where == Station::kReceive ? RejectReason::kQueue : RejectReason::kDeviceMemory);
+      if (where != Station::kReceive) observer->OnRejected(RejectReason::kDeviceMemory);
+      return;
     case absl::StatusCode::kUnavailable:
       return observer->OnRejected(RejectReason::kDraining);
     default:
       return;
   }
+}
+
+void CountNotQueued(const absl::Status& status, RpcObserver* observer) {
+  if (absl::IsResourceExhausted(status)) observer->OnRejected(RejectReason::kQueue);
 }
 
 }  // namespace tessera

@@ -27,9 +27,12 @@ void AddRetryPushback(absl::Duration retry_after, grpc::CallbackServerContext* c
 // Where a call in `state` is.
 Station StationOf(Job::State state);
 
-// Counts a call that had been queued and ended with an error: expired, cancelled or rejected. OK and other codes
-// (INTERNAL, INVALID_ARGUMENT) count as handled RPCs alone.
+// Counts an admitted call that ended with an error: expired, cancelled or rejected. RESOURCE_EXHAUSTED on reception has
+// been counted, with its reason, by who said so. OK and other codes count as handled RPCs alone.
 void CountEnding(const absl::Status& status, Station where, RpcObserver* observer);
+
+// Counts a job that the scheduler would not take, where CountEnding does not.
+void CountNotQueued(const absl::Status& status, RpcObserver* observer);
 
 }  // namespace tessera
 

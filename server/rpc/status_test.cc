@@ -43,8 +43,15 @@ TEST(StatusTest, EndingsAreCountedOnceUnderTheirOwnName) {
   CountEnding(absl::InternalError(""), Station::kRun, &observer);
   EXPECT_THAT(observer.expired(), ElementsAre(Station::kQueue));
   EXPECT_THAT(observer.cancelled(), ElementsAre(Station::kRun));
-  EXPECT_THAT(observer.rejected(),
-              ElementsAre(RejectReason::kQueue, RejectReason::kDeviceMemory, RejectReason::kDraining));
+  EXPECT_THAT(observer.rejected(), ElementsAre(RejectReason::kDeviceMemory, RejectReason::kDraining));
+}
+
+TEST(StatusTest, FullQueueIsCountedWhereItRefuses) {
+  RecordingObserver observer;
+  CountNotQueued(absl::ResourceExhaustedError(""), &observer);
+  CountNotQueued(absl::UnavailableError(""), &observer);
+  CountNotQueued(absl::DeadlineExceededError(""), &observer);
+  EXPECT_THAT(observer.rejected(), ElementsAre(RejectReason::kQueue));
 }
 
 }  // namespace

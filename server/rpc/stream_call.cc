@@ -106,7 +106,10 @@ void StreamCall::QueueIfComplete() {
   }
   environment_.observer->OnStage(Stage::kReceive, job->times().queued - opened_);
   const absl::Status queued = environment_.scheduler->Enqueue(job);
-  if (!queued.ok()) job->Finish(queued);
+  if (!queued.ok()) {
+    CountNotQueued(queued, environment_.observer);
+    job->Finish(queued);
+  }
 }
 
 void StreamCall::SenderDone() {

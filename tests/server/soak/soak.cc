@@ -1,0 +1,139 @@
+// Sends a server, in a process of its own, a long mixture of good, bad, cancelled, expired and broken-off calls, and
+// fails where its resident memory grows, something does not come back, or a good call is not answered.
+//
+//   server_soak --server=PATH [--requests=100000] [--callers=4] [--growth=0.02] [--seed=N]
+//
+// Memory is compared after the first fifth of the calls (warm-up) and at the end. A call that fills the staging memory
+// comes first: its pages become resident when they are first used, and are never given back.
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/time/clock.h"
+#include "grpcpp/create_channel.h"
+#include "tests/server/attend_messages.h"
+#include "tests/server/metrics_reader.h"
+#include "tests/server/server_process.h"
+#include "tests/server/soak/caller.h"
+#include "tests/server/stream_client.h"
+
+ABSL_FLAG(std::string, server, "", "Path of tessera-server");
+ABSL_FLAG(int64_t, requests, 100000, "Calls in all");
+ABSL_FLAG(int, callers, 4, "Callers at work at a time, each on a connection of its own");
+ABSL_FLAG(double, growth, 0.02, "Growth of resident memory that is allowed");
+ABSL_FLAG(uint64_t, seed, std::random_device()(), "Seed of all choices");
+
+namespace tessera::testing {
+namespace {
+
+// Runs `calls` calls, spread over the callers. Returns whether every answer was one that its call may have.
+bool RunCalls(std::vector<std::unique_ptr<Caller>>& callers, int64_t calls) {
+  std::atomic<int64_t> left{calls};
+  std::atomic<bool> good{true};
+  std::vector<std::thread> threads;
+  for (auto& caller : callers) {
+    threads.emplace_back([&left, &good, &caller] {
+      while (left.load() > 0 && good.load()) {
+        const int64_t made = caller->Step();
+        if (made == 0) good = false;
+        left -= made;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return good;
+}
+
+// Makes all of the server's staging memory resident, but for what does not fit a call.
+bool FillStaging(v1::AttentionService::Stub& stub) {
+  v1::AttendRequest request;
+  *request.mutable_header() = Header(std::vector<uint32_t>(124, 16), 16, 128);
+  const std::string tensor(QBytes(request.header()), '\0');
+  request.set_q(tensor);
+  request.set_k(tensor);
+  request.set_v(tensor);
+  StreamClient stream(stub);
+  stream.Send(StreamMessages(1, request, 1 << 20));
+  return stream.Await(1).status.code() == 0;
+}
+
+// Waits, ten seconds at most, until nothing is in flight.
+bool AwaitIdle(int metrics_port) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (absl::Now() < deadline) {
+    const MetricsReader metrics = MetricsReader::Scrape(metrics_port);
+    if (metrics["tessera_inflight_bytes"] == 0 && metrics["tessera_pinned_memory_bytes{kind=\"used\"}"] == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int Soak() {
+  const uint64_t seed = absl::GetFlag(FLAGS_seed);
+  const int64_t requests = absl::GetFlag(FLAGS_requests);
+  std::cout << "seed " << seed << ", " << requests << " requests\n";
+  const ServerProcess server(absl::GetFlag(FLAGS_server),
+                             {"--staging-bytes=64MiB", "--max-inflight-bytes=128MiB", "--log-level=error"});
+  if (!server.serving()) {
+    std::cerr << "the server does not start\n";
+    return 1;
+  }
+  std::vector<std::unique_ptr<Caller>> callers;
+  for (int i = 0; i < absl::GetFlag(FLAGS_callers); ++i) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt("tessera.test.channel", i);
+    callers.push_back(std::make_unique<Caller>(
+        grpc::CreateCustomChannel(server.target(), grpc::InsecureChannelCredentials(), arguments),
+        seed + static_cast<uint64_t>(i)));
+  }
+
+  if (!FillStaging(
+          *v1::AttentionService::NewStub(grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials())))) {
+    std::cerr << "the largest call failed\n";
+    return 1;
+  }
+  const int64_t warm_up = requests / 5;
+  if (!RunCalls(callers, warm_up)) return 1;
+  const int64_t before = server.ResidentBytes();
+  constexpr int kSamples = 8;
+  for (int sample = 1; sample <= kSamples; ++sample) {
+    if (!RunCalls(callers, (requests - warm_up) / kSamples)) return 1;
+    std::cout << "  resident: " << server.ResidentBytes() / 1024 << " KiB\n" << std::flush;
+  }
+  const int64_t after = server.ResidentBytes();
+
+  for (const char* outcome : Caller::kOutcomes) {
+    int64_t count = 0;
+    for (const auto& caller : callers) count += caller->Count(outcome);
+    std::cout << "  " << outcome << ": " << count << "\n";
+  }
+  const double growth = static_cast<double>(after - before) / static_cast<double>(before);
+  std::cout << "resident: " << before / 1024 << " KiB after warm-up, " << after / 1024 << " KiB at the end, growth "
+            << std::round(growth * 10000) / 100 << " %\n";
+  if (!AwaitIdle(server.metrics_port())) {
+    std::cerr << "memory is still held with nothing in flight\n";
+    return 1;
+  }
+  if (growth > absl::GetFlag(FLAGS_growth)) {
+    std::cerr << "resident memory grew by more than " << absl::GetFlag(FLAGS_growth) * 100 << " %\n";
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera::testing
+
+int main(int argc, char** argv) {
+  absl::ParseCommandLine(argc, argv);
+  return tessera::testing::Soak();
+}

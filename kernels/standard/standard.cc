@@ -29,8 +29,9 @@ class StandardBackend final : public AttentionBackend {
     std::atomic<bool> out_of_memory{false};
     const int64_t heads = params.q_heads;
     pool_.Run(static_cast<int64_t>(sequences.size()) * heads, [&](WorkCursor& cursor) {
+      StandardWorkspace workspace;
       for (int64_t i = cursor.Next(); i >= 0 && !out_of_memory; i = cursor.Next()) {
-        if (!StandardHead(params, sequences[i / heads], i % heads)) out_of_memory = true;
+        if (!StandardHead(params, sequences[i / heads], i % heads, workspace)) out_of_memory = true;
       }
     });
     if (out_of_memory) return absl::ResourceExhaustedError("no memory for the scores of standard attention");

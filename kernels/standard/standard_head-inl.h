@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
-#include "hwy/aligned_allocator.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "kernels/attention.h"
@@ -30,8 +30,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <typename T>
 class StandardHeadOnTarget {
  public:
-  StandardHeadOnTarget(const AttentionParams& params, const SequenceView& sequence, int64_t head)
-      : params_(params),
+  StandardHeadOnTarget(const AttentionParams& params, const SequenceView& sequence, int64_t head,
+                       StandardWorkspace& workspace)
+      : workspace_(workspace),
+        params_(params),
         sequence_(sequence),
         head_(head),
         kv_head_(head / (params.q_heads / params.kv_heads)),
@@ -54,15 +56,30 @@ class StandardHeadOnTarget {
   }
 
  private:
+  // Cuts the workspace into the arrays below, each a whole number of cache lines.
   bool Allocate() {
-    queries_ = hwy::AllocateAligned<float>(q_len_ * head_dim_);
-    keys_ = hwy::AllocateAligned<float>(head_dim_ * key_stride_);
-    values_ = hwy::AllocateAligned<float>(kv_len_ * value_stride_ + 1);
-    rows_ = hwy::AllocateAligned<float>(kRows * std::max(key_stride_, value_stride_));
-    output_ = hwy::AllocateAligned<float>(kRows * value_stride_);
-    scores_ = hwy::AllocateAligned<T>(q_len_ * kv_len_ + 1);
-    probabilities_ = hwy::AllocateAligned<T>(q_len_ * kv_len_ + 1);
-    return queries_ && keys_ && values_ && rows_ && output_ && scores_ && probabilities_;
+    const struct {
+      float** array;
+      int64_t floats;
+    } arrays[] = {{&queries_, q_len_ * head_dim_},
+                  {&keys_, head_dim_ * key_stride_},
+                  {&values_, kv_len_ * value_stride_},
+                  {&rows_, kRows * std::max(key_stride_, value_stride_)},
+                  {&output_, kRows * value_stride_}};
+    constexpr int64_t kLine = 64;
+    const auto lines = [](int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; };
+    const int64_t score_bytes = lines(q_len_ * kv_len_ * static_cast<int64_t>(sizeof(T)));
+    int64_t bytes = 2 * score_bytes;
+    for (const auto& [array, floats] : arrays) bytes += lines(floats * static_cast<int64_t>(sizeof(float)));
+    std::byte* next = workspace_.Reserve(bytes);
+    if (next == nullptr) return false;
+    for (const auto& [array, floats] : arrays) {
+      *array = reinterpret_cast<float*>(next);
+      next += lines(floats * static_cast<int64_t>(sizeof(float)));
+    }
+    scores_ = reinterpret_cast<T*>(next);
+    probabilities_ = reinterpret_cast<T*>(next + score_bytes);
+    return true;
   }
 
   // Q [q_len, head_dim], K transposed [head_dim, key_stride] and V [kv_len, value_stride] in float32.
@@ -75,8 +92,8 @@ class StandardHeadOnTarget {
         queries_[row * head_dim_ + c] = ToFloat(q[row * sequence_.q_strides.token + c]);
       }
     }
-    std::fill_n(keys_.get(), head_dim_ * key_stride_, 0.0f);
-    std::fill_n(values_.get(), kv_len_ * value_stride_, 0.0f);
+    std::fill_n(keys_, head_dim_ * key_stride_, 0.0f);
+    std::fill_n(values_, kv_len_ * value_stride_, 0.0f);
     for (int64_t key = 0; key < kv_len_; ++key) {
       for (int64_t c = 0; c < head_dim_; ++c) {
         keys_[c * key_stride_ + key] = ToFloat(k[key * sequence_.k_strides.token + c]);
@@ -91,11 +108,10 @@ class StandardHeadOnTarget {
       const int64_t columns = std::min(kColumns, kv_len_ - key);
       for (int64_t row = 0; row < q_len_; row += kRows) {
         const int64_t rows = std::min(kRows, q_len_ - row);
-        std::fill_n(rows_.get(), kRows * kColumns, 0.0f);
-        RowProduct(rows, queries_.get() + row * head_dim_, head_dim_, keys_.get() + key, key_stride_, head_dim_,
-                   rows_.get(), kColumns);
+        std::fill_n(rows_, kRows * kColumns, 0.0f);
+        RowProduct(rows, queries_ + row * head_dim_, head_dim_, keys_ + key, key_stride_, head_dim_, rows_, kColumns);
         for (int64_t i = 0; i < rows; ++i) {
-          StoreScores(rows_.get() + i * kColumns, columns, scores_.get() + (row + i) * kv_len_ + key);
+          StoreScores(rows_ + i * kColumns, columns, scores_ + (row + i) * kv_len_ + key);
         }
       }
     }
@@ -123,9 +139,9 @@ class StandardHeadOnTarget {
   void Probabilities(int64_t row) {
     const FloatTag d;
     const KeyRange keys = mask_.VisibleTo(row);
-    const T* scores = scores_.get() + row * kv_len_;
-    T* probabilities = probabilities_.get() + row * kv_len_;
-    float* weights = rows_.get();
+    const T* scores = scores_ + row * kv_len_;
+    T* probabilities = probabilities_ + row * kv_len_;
+    float* weights = rows_;
     float max = -std::numeric_limits<float>::infinity();
     for (int64_t key = keys.begin; key < keys.end; ++key) {
       weights[key] = ToFloat(scores[key]);
@@ -161,7 +177,7 @@ class StandardHeadOnTarget {
     const int64_t last = first + rows - 1;
     KeyRange all = mask_.VisibleToAll(first, last);
     if (all.empty()) all = {mask_.VisibleTo(first).end, mask_.VisibleTo(first).end};
-    std::fill_n(output_.get(), rows * value_stride_, 0.0f);
+    std::fill_n(output_, rows * value_stride_, 0.0f);
     for (int64_t i = 0; i < rows; ++i) {
       const KeyRange keys = mask_.VisibleTo(first + i);
       for (int64_t key = keys.begin; key < keys.end; ++key) {
@@ -182,30 +198,31 @@ class StandardHeadOnTarget {
   void AddProducts(int64_t rows, int64_t row, const KeyRange& keys) {
     if (keys.empty()) return;
     for (int64_t c = 0; c < head_dim_; c += kColumns) {
-      RowProduct(rows, rows_.get() + row * key_stride_ + keys.begin, key_stride_,
-                 values_.get() + keys.begin * value_stride_ + c, value_stride_, keys.size(),
-                 output_.get() + row * value_stride_ + c, value_stride_);
+      RowProduct(rows, rows_ + row * key_stride_ + keys.begin, key_stride_, values_ + keys.begin * value_stride_ + c,
+                 value_stride_, keys.size(), output_ + row * value_stride_ + c, value_stride_);
     }
   }
 
+  StandardWorkspace& workspace_;
   const AttentionParams& params_;
   const SequenceView& sequence_;
   const int64_t head_, kv_head_, q_len_, kv_len_, head_dim_, key_stride_, value_stride_;
   const MaskGeometry mask_;
-  hwy::AlignedFreeUniquePtr<float[]> queries_, keys_, values_, rows_, output_;
-  hwy::AlignedFreeUniquePtr<T[]> scores_, probabilities_;
+  float *queries_, *keys_, *values_, *rows_, *output_;  // set by Allocate, as are the two below
+  T *scores_, *probabilities_;
 };
 
-inline bool StandardHeadOfType(const AttentionParams& params, const SequenceView& sequence, int64_t head) {
+inline bool StandardHeadOfType(const AttentionParams& params, const SequenceView& sequence, int64_t head,
+                               StandardWorkspace& workspace) {
   switch (params.dtype) {
     case DType::kFloat16:
-      return StandardHeadOnTarget<Half>(params, sequence, head).Run();
+      return StandardHeadOnTarget<Half>(params, sequence, head, workspace).Run();
     case DType::kBFloat16:
-      return StandardHeadOnTarget<BFloat16>(params, sequence, head).Run();
+      return StandardHeadOnTarget<BFloat16>(params, sequence, head, workspace).Run();
     case DType::kFloat32:
       break;
   }
-  return StandardHeadOnTarget<float>(params, sequence, head).Run();
+  return StandardHeadOnTarget<float>(params, sequence, head, workspace).Run();
 }
 
 }  // namespace HWY_NAMESPACE

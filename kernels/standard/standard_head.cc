@@ -12,8 +12,9 @@ namespace tessera {
 
 HWY_EXPORT(StandardHeadOfType);
 
-bool StandardHead(const AttentionParams& params, const SequenceView& sequence, int64_t head) {
-  return HWY_DYNAMIC_DISPATCH(StandardHeadOfType)(params, sequence, head);
+bool StandardHead(const AttentionParams& params, const SequenceView& sequence, int64_t head,
+                  StandardWorkspace& workspace) {
+  return HWY_DYNAMIC_DISPATCH(StandardHeadOfType)(params, sequence, head, workspace);
 }
 
 }  // namespace tessera

@@ -19,7 +19,7 @@ inline constexpr int kMaxTile = 256;
 inline constexpr int kMaxStages = 8;
 
 struct TileRequest {
-  int64_t sram_bytes = 192 * 1024;
+  int64_t sram_bytes = int64_t{192} * 1024;
   int head_dim = 128;
   int64_t element_bytes = 2;
   int stages = 1;  // buffers of K and V each

@@ -18,7 +18,7 @@ inline constexpr int64_t kTileKeys = 64;
 // Rows of a block, the unit of work that a thread takes: whole tiles that share each packing of K and V. As many as
 // keep Q and O of a block, in float32, below half of a 1 MiB L2 cache.
 inline constexpr int64_t kMaxBlockRows = 768;
-inline constexpr int64_t kBlockElements = 384 * 128;
+inline constexpr int64_t kBlockElements = int64_t{384} * 128;
 constexpr int64_t BlockRows(int64_t head_dim) {
   return std::min(kMaxBlockRows, kBlockElements / head_dim / kTileRows * kTileRows);
 }

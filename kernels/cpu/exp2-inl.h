@@ -24,8 +24,9 @@ inline constexpr float kZeroBelow = -125.0f;
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V WeightExp2(D d, V x, V factor, V cutoff) {
   const hn::RebindToSigned<D> di;
-  // Adding 1.5 * 2^23 leaves the nearest integer n in the low bits of the sum.
-  const V magic = hn::Set(d, 12582912.0f);
+  // Adding 1.5 * 2^23 + 127 leaves n + 127, n the nearest integer, in the low bits of the sum: shifted into the
+  // exponent field, that is 2^n.
+  const V magic = hn::Set(d, 12583039.0f);
   const V shifted = hn::MulAdd(x, factor, magic);
   const V n = hn::Sub(shifted, magic);
   const V r = hn::MulSub(x, factor, n);  // -0.5 to 0.5
@@ -38,9 +39,9 @@ HWY_INLINE V WeightExp2(D d, V x, V factor, V cutoff) {
   p = hn::MulAdd(p, r, hn::Set(d, 2.4022652e-1f));
   p = hn::MulAdd(p, r, hn::Set(d, 6.9314724e-1f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  // p is in [0.7, 1.42): adding n to its exponent scales it.
-  const auto scaled = hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted)));
-  return hn::IfThenZeroElse(hn::Le(x, cutoff), hn::BitCast(d, scaled));
+  // A product, not an addition to the exponent of p: whatever the bits of a NaN x put into `power`, p is NaN, too.
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted)));
+  return hn::IfThenZeroElse(hn::Le(x, cutoff), hn::Mul(p, power));
 }
 
 }  // namespace HWY_NAMESPACE

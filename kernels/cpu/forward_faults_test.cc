@@ -1,6 +1,7 @@
 // Faults that other attention kernels have had, one test each. F01 to F15 are numbered as in docs/numerics.md.
 #include <sys/mman.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -206,6 +207,35 @@ TEST_P(Faults, F08_NaNInOneQueryStaysInItsRow) {
       for (int64_t c = 0; c < 16; ++c) {
         const float value = dirty[0].o.Get(row, head, c);
         ASSERT_TRUE(hit ? std::isnan(value) : value == clean[0].o.Get(row, head, c)) << row << " " << head;
+      }
+    }
+  }
+}
+
+TEST_P(Faults, F08_NaNIsSeenWhateverItsPayload) {
+  for (uint32_t bits : {0x7fc00001u, 0x7fc000ffu, 0xffc001ffu}) {
+    RandomBatch batch(OneHead(Mask::Full()), Lengths({{20, 30}}), 15);
+    batch[0].k.SetRow(17, 0, std::bit_cast<float>(bits));
+    Forward(batch);
+    for (int64_t row = 0; row < 20; ++row) {
+      ASSERT_TRUE(std::isnan(batch[0].lse.Get(row, 0, 0))) << row;
+      for (int64_t c = 0; c < 32; ++c) ASSERT_TRUE(std::isnan(batch[0].o.Get(row, 0, c))) << row << " " << c;
+    }
+  }
+}
+
+TEST_P(Faults, ScaleAndSoftcapAtFloatsEnds) {
+  for (float scale : {3.4e38f, -3.4e38f, 1e-45f}) {
+    for (float softcap : {0.0f, 1e-45f, 3.4e38f}) {
+      AttentionParams params = OneHead(Mask::Causal());
+      params.scale = scale;
+      params.softcap = softcap;
+      RandomBatch batch(params, Lengths({{40, 50}}), 16);
+      Forward(batch);
+      for (int64_t row = 0; row < 40; ++row) {
+        for (int64_t c = 0; c < 32; ++c) {
+          ASSERT_TRUE(std::isfinite(batch[0].o.Get(row, 0, c))) << scale << " " << softcap << " row " << row;
+        }
       }
     }
   }

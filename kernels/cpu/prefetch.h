@@ -30,8 +30,8 @@ class TilePrefetch {
     const int64_t rows = std::min(rows_, rows_per_step_);
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t byte = 0; byte < row_bytes_; byte += kLine) {
-        __builtin_prefetch(k_ + byte, /*rw=*/0, kSecondLevel);
-        __builtin_prefetch(v_ + byte, /*rw=*/0, kSecondLevel);
+        __builtin_prefetch(k_ + byte, /*rw=*/0, kAllLevels);
+        __builtin_prefetch(v_ + byte, /*rw=*/0, kAllLevels);
       }
       k_ += k_stride_;
       v_ += v_stride_;
@@ -41,7 +41,7 @@ class TilePrefetch {
 
  private:
   static constexpr int64_t kLine = 64;
-  static constexpr int kSecondLevel = 3;  // into L2: L1 is full of the current panel
+  static constexpr int kAllLevels = 3;
 
   const char* k_ = nullptr;
   const char* v_ = nullptr;

@@ -34,15 +34,17 @@ struct ScoreScale {
 };
 
 inline ScoreScale MakeScoreScale(float scale, float softcap) {
+  // Factors beyond float's range are held at its end: 0 times an infinite factor would be NaN.
+  constexpr float kLargest = std::numeric_limits<float>::max();
   ScoreScale result;
   const float magnitude = scale < 0 ? -scale : scale;
   if (softcap > 0) {
-    result.cap_in = magnitude / softcap;
+    result.cap_in = std::min(magnitude / softcap, kLargest);
     result.cap_out = softcap;
   } else if (magnitude > 0) {
     result.logit = magnitude;
   }  // a scale of 0 has made all products 0 already: any factor will do
-  result.exponent = result.logit * kLog2E;
+  result.exponent = std::min(result.logit * kLog2E, kLargest);
   result.cutoff = std::max(kZeroBelow / result.exponent, std::numeric_limits<float>::lowest());
   return result;
 }

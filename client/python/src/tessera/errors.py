@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import grpc
@@ -49,7 +50,7 @@ class DeadlineExceededError(Error, TimeoutError):
 
 
 class CancelledError(Error):
-    """The server says that the call was cancelled."""
+    """The client is closed, or the server says that the call was cancelled."""
 
     code = grpc.StatusCode.CANCELLED
 
@@ -99,6 +100,7 @@ _CLASSES: dict[grpc.StatusCode, type[Error]] = {
         UnauthenticatedError,
     )
 }
+_MILLISECONDS = re.compile("[0-9]{1,10}")
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -117,6 +119,7 @@ def from_rpc(error: grpc.RpcError) -> Error:
     failed: Any = error  # what gRPC raises is also a Call, which its types do not say
     retry_after = None
     for key, value in failed.trailing_metadata() or ():
-        if key == "grpc-retry-pushback-ms" and int(value) >= 0:
+        # A number below 0, or none at all, forbids to try again; it names no time.
+        if key == "grpc-retry-pushback-ms" and _MILLISECONDS.fullmatch(value):
             retry_after = int(value) / 1000
     return from_status(failed.code(), failed.details() or "", retry_after)

@@ -47,47 +47,69 @@ class Outgoing:
 
 
 class Incoming:
-    """The answer of one call. Each stream's messages may be absorbed on a thread of its own."""
+    """The answer of one call, of which every stream brings one range of bytes, in order.
+
+    Each stream's messages may be absorbed on a thread of its own.
+    """
 
     def __init__(self, call: AttendCall, *, streams: int) -> None:
         self._call = call
         self._buffer = np.empty(call.o_bytes + call.lse_bytes, np.uint8)
-        self._received = [0] * streams
+        share = -(-len(self._buffer) // streams)
+        bounds = [min(index * share, len(self._buffer)) for index in range(streams + 1)]
+        self._next, self._end = bounds[:-1], bounds[1:]  # of each stream: where it goes on, and is to end
+        self._results: list[attention_pb2.AttendResult | None] = [None] * streams
         self._finished = [False] * streams
-        self._timing = attention_pb2.Timing()
 
     def absorb(self, stream: int, message: bytes) -> None:
-        """Takes one serialized AttendStreamResponse. Raises the call's Error where its status is not OK."""
+        """Takes one serialized AttendStreamResponse. Raises the call's Error where its status is not OK, and
+        InternalError where it does not go on where the stream's last one ended.
+        """
         try:
             small, payloads = wire.split(message, (_PAYLOAD,))
             response = attention_pb2.AttendStreamResponse.FromString(small)
         except ValueError as error:
             raise errors.InternalError(f"malformed answer: {error}") from error
+        if response.id != _CALL_ID:
+            raise errors.InternalError(f"the answer is to call {response.id}, not {_CALL_ID}")
         if response.HasField("result"):
             self._check_sizes(response.result)
-            if stream == 0:
-                self._timing = response.result.timing
+            self._results[stream] = response.result
         payload = payloads.get(_PAYLOAD)
-        if payload is not None:
-            end = response.payload_offset + len(payload)
-            if end > len(self._buffer):
-                raise errors.InternalError(f"the answer reaches byte {end} of {len(self._buffer)}")
-            self._buffer[response.payload_offset : end] = payload
-            self._received[stream] += len(payload)
+        if payload:
+            self._write(stream, response.payload_offset, payload)
         if response.HasField("status"):
-            status = response.status
-            if status.code != 0:
-                retry_after = status.retry_after_ms / 1000 if status.retry_after_ms else None
-                raise errors.from_number(status.code, status.message, retry_after)
-            self._finished[stream] = True
+            self._finish(stream, response.status)
 
     def attention(self) -> Attention:
         """The whole answer, once every stream has ended. InternalError where some of it is missing."""
-        if not all(self._finished):
+        result = self._results[0]
+        if result is None or not all(self._finished):
             raise errors.InternalError("a stream ended before the answer's status")
-        if sum(self._received) != len(self._buffer):
-            raise errors.InternalError(f"the answer has {sum(self._received)} bytes, not {len(self._buffer)}")
-        return self._call.attention(self._buffer, self._timing)
+        return self._call.attention(self._buffer, result.timing)
+
+    def _write(self, stream: int, offset: int, payload: memoryview) -> None:
+        if self._results[stream] is None:
+            raise errors.InternalError("the answer has bytes ahead of its result")
+        begin, end = self._next[stream], self._end[stream]
+        if offset != begin or len(payload) > end - begin:
+            raise errors.InternalError(
+                f"the answer has bytes {offset} to {offset + len(payload)} where those from {begin} to {end} are due"
+            )
+        self._buffer[begin : begin + len(payload)] = payload
+        self._next[stream] += len(payload)
+
+    def _finish(self, stream: int, status: attention_pb2.CallStatus) -> None:
+        if status.code != 0:
+            retry_after = status.retry_after_ms / 1000 if status.retry_after_ms else None
+            raise errors.from_number(status.code, status.message, retry_after)
+        if self._results[stream] is None:
+            raise errors.InternalError("the answer has no result")
+        if self._next[stream] != self._end[stream]:
+            raise errors.InternalError(
+                f"the answer has ended at byte {self._next[stream]}, {self._end[stream]} were due"
+            )
+        self._finished[stream] = True
 
     def _check_sizes(self, result: attention_pb2.AttendResult) -> None:
         if (result.o_bytes, result.lse_bytes) != (self._call.o_bytes, self._call.lse_bytes):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import grpc
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 import attention_cases
 import tessera
 from fake_server import Failure, FakeServer
-from test_client import CODES, TRANSPORTS, Q
+from test_client import CODES, STREAMED, STRIPED, TRANSPORTS, Q
+from test_transfer import OpenStream
 
 
 async def attend(server: FakeServer, transport: dict[str, Any], *arrays: Any, **options: Any) -> tessera.Attention:
@@ -75,6 +77,91 @@ def test_cancelled_task_withdraws_the_call(server: FakeServer, transport: dict[s
             await released(server.withdrawn)
 
     asyncio.run(scenario())
+
+
+@TRANSPORTS
+def test_close_ends_what_is_in_flight(server: FakeServer, transport: dict[str, Any]) -> None:
+    server.hold = threading.Event()
+
+    async def scenario() -> None:
+        client = tessera.AsyncClient(server.target, **transport)
+        task = asyncio.ensure_future(client.attend(Q, Q, Q))
+        await released(server.entered)
+        await client.close()
+        with pytest.raises(tessera.CancelledError, match="closed"):
+            await task
+
+    asyncio.run(scenario())
+
+
+@STREAMED
+def test_close_ends_the_wait_for_another_attempt(server: FakeServer, transport: dict[str, Any]) -> None:
+    server.failures = [Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, pushback_ms=30_000)] * 3
+
+    async def scenario() -> None:
+        client = tessera.AsyncClient(server.target, **transport)
+        task = asyncio.ensure_future(client.attend(Q, Q, Q))
+        while not server.calls:
+            assert not task.done()
+            await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(tessera.CancelledError, match="closed"):
+            await asyncio.wait_for(task, 10)
+
+    asyncio.run(scenario())
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("used", [False, True], ids=["never used", "used"])
+def test_closed_client_refuses(server: FakeServer, transport: dict[str, Any], used: bool) -> None:
+    async def scenario() -> None:
+        client = tessera.AsyncClient(server.target, **transport)
+        if used:
+            await client.attend(Q, Q, Q)
+        await client.close()
+        before = list(server.calls)
+        with pytest.raises(tessera.CancelledError, match="closed"):
+            await client.attend(Q, Q, Q)
+        with pytest.raises(tessera.CancelledError, match="closed"):
+            await client.server_info()
+        await client.close()
+        assert server.calls == before
+
+    asyncio.run(scenario())
+
+
+class FirstStreamOnly:
+    """A channel of which only the first opens a stream."""
+
+    opened: ClassVar[list[OpenStream]] = []
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def stream_stream(self, _: str) -> Callable[..., OpenStream]:
+        return self._open
+
+    def _open(self, *_: Any, **__: Any) -> OpenStream:
+        if self.opened:
+            raise ValueError("metadata was invalid")
+        self.opened.append(OpenStream())
+        return self.opened[0]
+
+    async def close(self) -> None:
+        pass
+
+
+def test_streams_already_open_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc.aio, "insecure_channel", FirstStreamOnly)
+    monkeypatch.setattr(FirstStreamOnly, "opened", [])
+
+    async def scenario() -> None:
+        async with tessera.AsyncClient("localhost:1", **STRIPED) as client:
+            with pytest.raises(ValueError, match="metadata was invalid"):
+                await client.attend(Q, Q, Q)
+
+    asyncio.run(scenario())
+    assert [stream.cancelled for stream in FirstStreamOnly.opened] == [True]
 
 
 @TRANSPORTS

@@ -205,6 +205,89 @@ def test_close_ends_what_is_in_flight(server: FakeServer, client: tessera.Client
 
 
 @TRANSPORTS
+def test_closed_client_refuses(server: FakeServer, client: tessera.Client) -> None:
+    client.attend(Q, Q, Q)
+    client.close()
+    before = list(server.calls)
+    with pytest.raises(tessera.CancelledError, match="closed"):
+        client.submit(Q, Q, Q)
+    with pytest.raises(tessera.CancelledError, match="closed"):
+        client.server_info()
+    client.close()
+    assert server.calls == before
+
+
+@TRANSPORTS
+def test_close_while_others_submit(server: FakeServer, client: tessera.Client) -> None:
+    server.hold = threading.Event()  # no answer comes
+    pending: list[tessera.PendingAttention] = []
+    raised: list[BaseException] = []
+
+    def submit_until_refused() -> None:
+        try:
+            while True:
+                pending.append(client.submit(Q, Q, Q))
+        except BaseException as error:
+            raised.append(error)
+
+    submitters = [threading.Thread(target=submit_until_refused) for _ in range(2)]
+    for submitter in submitters:
+        submitter.start()
+    assert server.entered.acquire(timeout=10)
+    client.close()
+    for submitter in submitters:
+        submitter.join(10)
+    assert [type(error) for error in raised] == [tessera.CancelledError] * 2
+    assert pending
+    for future in pending:
+        assert isinstance(future.exception(timeout=10), tessera.CancelledError)
+
+
+@STREAMED
+def test_close_ends_the_wait_for_another_attempt(server: FakeServer, client: tessera.Client) -> None:
+    server.failures = [Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, pushback_ms=30_000)] * 3
+    pending = client.submit(Q, Q, Q)
+    while not server.calls:
+        assert not pending.done()
+    client.close()
+    assert isinstance(pending.exception(timeout=10), tessera.CancelledError)
+
+
+@pytest.fixture
+def busy(server: FakeServer) -> Iterator[tessera.Client]:
+    """Has as many streamed calls under way as it moves at a time, none of which is answered."""
+    server.hold = threading.Event()
+    with tessera.Client(server.target, **{**CHUNKED, "connections": 1}) as made:
+        for _ in range(2):
+            made.submit(Q, Q, Q)
+        for _ in range(2):
+            assert server.entered.acquire(timeout=10)
+        yield made
+
+
+def test_timeout_of_a_call_that_waits_for_others(server: FakeServer, busy: tessera.Client) -> None:
+    pending = busy.submit(Q, Q, Q, timeout=0.1)
+    assert isinstance(pending.exception(timeout=10), tessera.DeadlineExceededError)
+    assert len(server.calls) == 2
+
+
+def test_cancel_of_a_call_that_waits_for_others(server: FakeServer, busy: tessera.Client) -> None:
+    pending = busy.submit(Q, Q, Q)
+    assert pending.cancel()
+    assert pending.cancel()
+    done, _ = futures.wait([pending], timeout=10)
+    assert done == {pending}
+    assert len(server.calls) == 2
+
+
+def test_close_ends_calls_that_wait_for_others(server: FakeServer, busy: tessera.Client) -> None:
+    waiting = [busy.submit(Q, Q, Q) for _ in range(3)]
+    busy.close()
+    assert [type(pending.exception(timeout=10)) for pending in waiting] == [tessera.CancelledError] * 3
+    assert len(server.calls) == 2
+
+
+@TRANSPORTS
 def test_short_answer_is_an_internal_error(server: FakeServer, client: tessera.Client) -> None:
     server.truncate_answers = True
     with pytest.raises(tessera.InternalError, match="the answer has"):
@@ -216,7 +299,29 @@ def test_nobody_listens() -> None:
         client.attend(Q, Q, Q, timeout=5)
 
 
-@pytest.mark.parametrize("settings", [{"connections": 0}, {"connections": 65}, {"chunk_bytes": 0}, {"timeout": 0}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"connections": 0},
+        {"connections": 65},
+        {"chunk_bytes": 0},
+        {"timeout": 0},
+        {"timeout": float("nan")},
+        {"timeout": float("inf")},
+        {"tenant": "a\nb"},
+        {"tenant": "größer"},
+    ],
+)
 def test_settings_out_of_range(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         tessera.Client("localhost:1", **settings)
+
+
+@TRANSPORTS
+def test_timeout_without_meaning(server: FakeServer, client: tessera.Client) -> None:
+    for timeout in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="timeout is"):
+            client.submit(Q, Q, Q, timeout=timeout)
+    with pytest.raises(tessera.DeadlineExceededError):
+        client.attend(Q, Q, Q, timeout=-1)
+    assert server.calls == []

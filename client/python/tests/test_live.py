@@ -51,7 +51,7 @@ def test_large_call_is_striped(live: LiveServer, rng: np.random.Generator) -> No
 
 def occupy(client: tessera.Client) -> list[tessera.PendingAttention]:
     """Keeps every slot of the device busy for a while, so that what is sent next waits."""
-    q = np.ones((1024, 8, 128), np.float32)
+    q = np.ones((2048, 8, 128), np.float32)
     return [client.submit(q, q, q) for _ in range(8)]
 
 

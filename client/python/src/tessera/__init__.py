@@ -2,7 +2,7 @@
 
 from tessera.aio import AsyncClient
 from tessera.call import AttendCall, Attention, Timing
-from tessera.client import Client, PendingAttention
+from tessera.client import Client
 from tessera.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -17,6 +17,7 @@ from tessera.errors import (
     UnimplementedError,
 )
 from tessera.options import Priority, Window
+from tessera.pending import PendingAttention
 
 __all__ = [
     "AsyncClient",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -47,7 +49,9 @@ class AsyncClient:
             stripe_threshold=stripe_threshold,
             credentials=credentials,
         )
-        self._channels: list[grpc.aio.Channel] = []
+        self._channels: list[grpc.aio.Channel] = []  # empty before the first call and after close
+        self._closed = False
+        self._closing: asyncio.Event | None = None  # made with the channels
         self._rotation = Rotation(connections)
 
     async def attend(
@@ -80,7 +84,7 @@ class AsyncClient:
             return_lse=return_lse,
             priority=priority,
         )
-        limit = self._transport.timeout if timeout is None else timeout
+        limit = self._transport.limit(timeout)
         if self._transport.streamed(call.payload_bytes):
             return await self._attend_streamed(call, limit)
         return call.parse(await self._ask(ATTEND, call.serialize(), limit))
@@ -89,7 +93,7 @@ class AsyncClient:
         """As Client.server_info."""
         request = server_pb2.GetServerInfoRequest()
         return server_pb2.GetServerInfoResponse.FromString(
-            await self._ask(GET_SERVER_INFO, request.SerializeToString(), timeout)
+            await self._ask(GET_SERVER_INFO, request.SerializeToString(), self._transport.limit(timeout))
         )
 
     async def plan_tiles(
@@ -113,11 +117,16 @@ class AsyncClient:
             tile=tile,
         )
         return server_pb2.PlanTilesResponse.FromString(
-            await self._ask(PLAN_TILES, request.SerializeToString(), timeout)
+            await self._ask(PLAN_TILES, request.SerializeToString(), self._transport.limit(timeout))
         )
 
     async def close(self) -> None:
-        """Cancels what is in flight and closes the connections."""
+        """Cancels what is in flight, which then fails with CancelledError as does any further call, and closes the
+        connections.
+        """
+        self._closed = True
+        if self._closing is not None:
+            self._closing.set()
         channels, self._channels = self._channels, []
         await asyncio.gather(*(channel.close() for channel in channels))
 
@@ -134,9 +143,12 @@ class AsyncClient:
 
     def _connections(self) -> list[grpc.aio.Channel]:
         """Made at the first call, for a channel belongs to the loop that runs when it is made."""
+        if self._closed:
+            raise errors.CancelledError("the client is closed")
         if not self._channels:
             target, credentials = self._transport.target, self._transport.credentials
             arguments = self._transport.channel_arguments()
+            self._closing = asyncio.Event()
             self._channels = [
                 grpc.aio.insecure_channel(target, arguments)
                 if credentials is None
@@ -148,26 +160,22 @@ class AsyncClient:
     async def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
         """One unary call, serialized in and out."""
         channel = self._connections()[self._rotation.take()]
-        limit = self._transport.timeout if timeout is None else timeout
         stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
-        try:
-            return await stub(request, timeout=limit, metadata=self._transport.metadata())
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error) from None
+        with self._raising_errors():
+            return await stub(request, timeout=timeout, metadata=self._transport.metadata())
 
     async def _attend_streamed(self, call: AttendCall, timeout: float | None) -> Attention:
         deadline = None if timeout is None else time.monotonic() + timeout
         attempt = 0
         while True:
             attempt += 1
-            remaining = None if deadline is None else deadline - time.monotonic()
             try:
-                return await self._attempt(call, remaining)
+                return await self._attempt(call, retry.remaining(deadline))
             except errors.Error as error:
-                wait = retry.delay(error, attempt, None if deadline is None else deadline - time.monotonic())
+                wait = retry.delay(error, attempt, deadline)
                 if wait is None:
                     raise
-            await asyncio.sleep(wait)
+            await self._pause(wait)
 
     async def _attempt(self, call: AttendCall, timeout: float | None) -> Attention:
         channels = self._connections()
@@ -176,16 +184,15 @@ class AsyncClient:
             channels = [channels[self._rotation.take()]]
         outgoing = Outgoing(call, streams=stripes, chunk_bytes=self._transport.chunk_bytes, timeout=timeout)
         incoming = Incoming(call, streams=stripes)
-        methods: list[grpc.aio.StreamStreamMultiCallable[bytes, bytes]] = [
-            channel.stream_stream(ATTEND_STREAM) for channel in channels
-        ]
-        streams = [
-            method(outgoing.messages(index), timeout=timeout, metadata=self._transport.metadata())
-            for index, method in enumerate(methods)
-        ]
-        readers = [asyncio.ensure_future(_read(stream, index, incoming)) for index, stream in enumerate(streams)]
+        streams: list[Any] = []
+        readers: list[asyncio.Future[None]] = []
         try:
-            await asyncio.gather(*readers)
+            for index, channel in enumerate(channels):
+                method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(ATTEND_STREAM)
+                streams.append(method(outgoing.messages(index), timeout=timeout, metadata=self._transport.metadata()))
+            readers += [asyncio.ensure_future(_read(stream, index, incoming)) for index, stream in enumerate(streams)]
+            with self._raising_errors():
+                await asyncio.gather(*readers)
         finally:
             # After a failure or a cancellation; otherwise all have ended.
             for stream in streams:
@@ -193,10 +200,34 @@ class AsyncClient:
             await asyncio.gather(*readers, return_exceptions=True)
         return incoming.attention()
 
+    async def _pause(self, seconds: float) -> None:
+        """CancelledError where the client is closed meanwhile."""
+        if self._closing is not None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), seconds)
+        if self._closed:
+            raise errors.CancelledError("the client was closed")
+
+    @contextlib.contextmanager
+    def _raising_errors(self) -> Iterator[None]:
+        """Turns what gRPC raises into tessera's errors."""
+        try:
+            yield
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error) from None
+        except asyncio.CancelledError:
+            # Closing a channel ends its calls as the cancellation of the task that awaits them would.
+            if self._closed and not _task_is_cancelled():
+                raise errors.CancelledError("the client was closed") from None
+            raise
+
+
+def _task_is_cancelled() -> bool:
+    """Whether someone cancels the current task. Unknown, and False, before Python 3.11."""
+    task = asyncio.current_task()
+    return sys.version_info >= (3, 11) and task is not None and task.cancelling() > 0
+
 
 async def _read(stream: Any, index: int, incoming: Incoming) -> None:
-    try:
-        async for message in stream:
-            incoming.absorb(index, message)
-    except grpc.RpcError as error:
-        raise errors.from_rpc(error) from None
+    async for message in stream:
+        incoming.absorb(index, message)

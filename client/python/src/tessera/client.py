@@ -5,43 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
+from typing import Any
 
 import grpc
 import numpy.typing as npt
 
 from tessera import dtypes, errors
 from tessera.call import AttendCall, Attention
+from tessera.deadlines import Deadlines
 from tessera.options import Priority, Window
+from tessera.pending import PendingAttention
 from tessera.transfer import Transfer
 from tessera.transport import ATTEND, ATTEND_STREAM, GET_SERVER_INFO, PLAN_TILES, Rotation, Transport
 from tessera.v1 import server_pb2
-
-
-class PendingAttention(Future[Attention]):
-    """A call in flight. `cancel` withdraws it from the server, whether it waits or runs there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._withdraw: Callable[[], object] = lambda: None
-
-    def cancel(self) -> bool:
-        cancelled = super().cancel()
-        if cancelled:
-            self._withdraw()
-        return cancelled
-
-    def _settle(self, answer: Callable[[], Attention]) -> None:
-        """Takes the outcome of `answer`. The call stays cancellable while `answer` blocks."""
-        try:
-            attention = answer()
-        except Exception as error:
-            if self.set_running_or_notify_cancel():
-                self.set_exception(error)
-        else:
-            if self.set_running_or_notify_cancel():
-                self.set_result(attention)
 
 
 class Client:
@@ -96,7 +74,9 @@ class Client:
         self._rotation = Rotation(connections)
         # One thread for each streamed call under way.
         self._executor = ThreadPoolExecutor(max_workers=2 * connections, thread_name_prefix="tessera-transfer")
+        self._deadlines = Deadlines()  # of streamed calls; gRPC keeps those of the others
         self._lock = threading.Lock()
+        self._closed = False  # guarded by _lock; nothing is started once it is set
         self._transfers: set[Transfer] = set()  # guarded by _lock; those not done
 
     def attend(
@@ -164,7 +144,10 @@ class Client:
         priority: Priority = Priority.NORMAL,
         timeout: float | None = None,
     ) -> PendingAttention:
-        """As attend, but returns at once. The arrays of a streamed call must not change until it is done."""
+        """As attend, but returns at once. The arrays of a streamed call must not change until it is done.
+
+        CancelledError where the client is closed.
+        """
         call = AttendCall(
             q,
             k,
@@ -184,7 +167,7 @@ class Client:
         """Sends calls that were made beforehand, close together: what arrives while the server is busy with the first
         of them can share a batch. An AttendCall takes the arguments of attend, without the timeout.
         """
-        limit = self._transport.timeout if timeout is None else timeout
+        limit = self._transport.limit(timeout)
         # Everything that can be done before the first one leaves.
         ready = [(call, None if self._transport.streamed(call.payload_bytes) else call.serialize()) for call in calls]
         return [
@@ -222,12 +205,16 @@ class Client:
         return server_pb2.PlanTilesResponse.FromString(self._ask(PLAN_TILES, request.SerializeToString(), timeout))
 
     def close(self) -> None:
-        """Cancels what is in flight, which then fails with CancelledError, and closes the connections."""
+        """Cancels what is in flight, which then fails with CancelledError as does any further call, and closes the
+        connections.
+        """
         with self._lock:
+            self._closed = True
             transfers = list(self._transfers)
         for transfer in transfers:
             transfer.cancel()
         self._executor.shutdown()
+        self._deadlines.close()
         for channel in self._channels:
             channel.close()
 
@@ -243,49 +230,83 @@ class Client:
         self.close()
 
     def _submit_unary(self, call: AttendCall, message: bytes, timeout: float | None) -> PendingAttention:
-        method = self._attend[self._rotation.take()]
-        rpc = method.future(message, timeout=timeout, metadata=self._transport.metadata())
-        pending = PendingAttention()
-        pending._withdraw = rpc.cancel
-
-        def answer() -> Attention:
-            try:
-                return call.parse(rpc.result())
-            except grpc.FutureCancelledError:
-                raise errors.CancelledError("the client was closed") from None
-            except grpc.RpcError as error:
-                raise errors.from_rpc(error) from None
-
-        rpc.add_done_callback(lambda _: pending._settle(answer))
+        rpc = self._start(self._attend[self._rotation.take()], message, timeout)
+        pending = PendingAttention(rpc.cancel)
+        rpc.add_done_callback(lambda _: _settle(pending, lambda: call.parse(_result(rpc))))
         return pending
 
     def _submit_streamed(self, call: AttendCall, timeout: float | None) -> PendingAttention:
         stripes = self._transport.stripes(call.payload_bytes)
         methods = self._attend_stream if stripes > 1 else [self._attend_stream[self._rotation.take()]]
+        deadline = None if timeout is None else time.monotonic() + timeout
         transfer = Transfer(
             call,
             methods,
             chunk_bytes=self._transport.chunk_bytes,
-            deadline=None if timeout is None else time.monotonic() + timeout,
+            deadline=deadline,
             metadata=self._transport.metadata(),
         )
-        pending = PendingAttention()
-        pending._withdraw = transfer.cancel
+        pending = PendingAttention(transfer.cancel)
+        expiry = None
         with self._lock:
+            self._check_open()
+            if deadline is not None:
+                # A transfer that waits for a thread cannot keep its deadline itself.
+                expiry = self._deadlines.add(deadline, lambda: _expire(pending, transfer))
+            self._executor.submit(self._run, transfer, pending)
             self._transfers.add(transfer)
-        self._executor.submit(self._run, transfer, pending)
+        if expiry is not None:
+            pending.add_done_callback(lambda _: self._deadlines.discard(expiry))
         return pending
 
     def _run(self, transfer: Transfer, pending: PendingAttention) -> None:
-        pending._settle(transfer.run)
+        _settle(pending, transfer.run)
         with self._lock:
             self._transfers.discard(transfer)
 
     def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
         """One call of the ServerService, serialized in and out."""
         stub: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channels[self._rotation.take()].unary_unary(method)
-        limit = self._transport.timeout if timeout is None else timeout
+        rpc = self._start(stub, request, self._transport.limit(timeout))
         try:
-            return stub(request, timeout=limit, metadata=self._transport.metadata())
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error) from None
+            return _result(rpc)
+        except BaseException:
+            rpc.cancel()
+            raise
+
+    def _start(self, method: grpc.UnaryUnaryMultiCallable[bytes, bytes], request: bytes, timeout: float | None) -> Any:
+        """A unary call under way: gRPC's Call and Future of the answer."""
+        with self._lock:
+            self._check_open()
+            return method.future(request, timeout=timeout, metadata=self._transport.metadata())
+
+    def _check_open(self) -> None:
+        """CancelledError from a closed client. REQUIRES: _lock is held."""
+        if self._closed:
+            raise errors.CancelledError("the client is closed")
+
+
+def _result(rpc: Any) -> bytes:
+    """Waits for a unary call's answer. Raises the call's Error."""
+    try:
+        answer: bytes = rpc.result()
+    except grpc.FutureCancelledError:
+        raise errors.CancelledError("the client was closed") from None
+    except grpc.RpcError as error:
+        raise errors.from_rpc(error) from None
+    return answer
+
+
+def _settle(pending: PendingAttention, work: Callable[[], Attention]) -> None:
+    """Ends `pending` by the outcome of `work`."""
+    outcome: Attention | Exception
+    try:
+        outcome = work()
+    except Exception as error:
+        outcome = error
+    pending.settle(outcome)
+
+
+def _expire(pending: PendingAttention, transfer: Transfer) -> None:
+    pending.settle(errors.DeadlineExceededError("the call's time ran out"))
+    transfer.cancel()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import random
+import time
 
-from tessera.errors import Error, ResourceExhaustedError, UnavailableError
+from tessera.errors import DeadlineExceededError, Error, ResourceExhaustedError, UnavailableError
 
 ATTEMPTS = 5
 _INITIAL_BACKOFF = 0.05  # seconds
@@ -37,11 +38,21 @@ SERVICE_CONFIG = json.dumps(
 )
 
 
-def delay(error: Error, attempt: int, remaining: float | None) -> float | None:
+def remaining(deadline: float | None) -> float | None:
+    """Seconds left until `deadline`, by time.monotonic(); None is unbounded. DeadlineExceededError where none are."""
+    if deadline is None:
+        return None
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise DeadlineExceededError("the call's time ran out before it was sent")
+    return left
+
+
+def delay(error: Error, attempt: int, deadline: float | None) -> float | None:
     """Seconds to wait after the failure of attempt number `attempt`, from 1; None: give up.
 
-    `remaining` is what is left of the call's time, None where that is unbounded. The server's pushback goes before the
-    client's own backoff, which is random between 0 and a bound that doubles.
+    The server's pushback goes before the client's own backoff, which is random between 0 and a bound that doubles.
+    Nothing is waited for past `deadline`.
     """
     if not isinstance(error, (ResourceExhaustedError, UnavailableError)) or attempt >= ATTEMPTS:
         return None
@@ -49,4 +60,4 @@ def delay(error: Error, attempt: int, remaining: float | None) -> float | None:
         wait = error.retry_after
     else:
         wait = random.uniform(0, min(_MAX_BACKOFF, _INITIAL_BACKOFF * _MULTIPLIER ** (attempt - 1)))
-    return wait if remaining is None or wait < remaining else None
+    return wait if deadline is None or time.monotonic() + wait < deadline else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,8 @@ import grpc
 from tessera import errors, retry
 from tessera.call import AttendCall, Attention
 from tessera.chunks import Incoming, Outgoing
+
+_CANCELLED = "cancelled by the caller, or the client was closed"
 
 
 class Transfer:
@@ -37,7 +38,7 @@ class Transfer:
         self._metadata = metadata
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
-        self._streams: list[Any] = []  # guarded by _lock
+        self._streams: list[Any] = []  # guarded by _lock; of the current attempt
         self._failure: Exception | None = None  # guarded by _lock; the first of the current attempt
 
     def run(self) -> Attention:
@@ -48,57 +49,73 @@ class Transfer:
             try:
                 return self._attempt()
             except errors.Error as error:
-                wait = retry.delay(error, attempt, self._remaining())
-                if wait is None or self._cancelled.wait(wait):
+                wait = retry.delay(error, attempt, self._deadline)
+                if wait is None:
                     raise
+            if self._cancelled.wait(wait):
+                raise errors.CancelledError(_CANCELLED)
 
     def cancel(self) -> None:
         self._cancelled.set()
         with self._lock:
-            streams = list(self._streams)
-        for stream in streams:
-            stream.cancel()
-
-    def _remaining(self) -> float | None:
-        return None if self._deadline is None else self._deadline - time.monotonic()
+            streams = self._streams
+        _end(streams)
 
     def _attempt(self) -> Attention:
-        timeout = self._remaining()
-        if timeout is not None and timeout <= 0:
-            raise errors.DeadlineExceededError("the call's time ran out before it was sent")
+        timeout = retry.remaining(self._deadline)
         count = len(self._methods)
         outgoing = Outgoing(self._call, streams=count, chunk_bytes=self._chunk_bytes, timeout=timeout)
         incoming = Incoming(self._call, streams=count)
-        with self._lock:
-            if self._cancelled.is_set():
-                raise errors.CancelledError("cancelled by the caller")
-            self._failure = None
-            self._streams = [
-                method(outgoing.messages(index), timeout=timeout, metadata=self._metadata)
-                for index, method in enumerate(self._methods)
+        streams = self._open(outgoing, timeout)
+        try:
+            readers = [
+                threading.Thread(
+                    target=self._read, args=(index, stream, incoming), name=f"tessera-stripe-{index}", daemon=True
+                )
+                for index, stream in enumerate(streams[1:], start=1)
             ]
-        readers = [
-            threading.Thread(target=self._read, args=(index, incoming), name=f"tessera-stripe-{index}", daemon=True)
-            for index in range(1, count)
-        ]
-        for reader in readers:
-            reader.start()
-        self._read(0, incoming)
-        for reader in readers:
-            reader.join()
-        if self._failure is not None:
-            raise self._failure
+            for reader in readers:
+                reader.start()
+            self._read(0, streams[0], incoming)
+            for reader in readers:
+                reader.join()
+        finally:
+            _end(streams)
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
         return incoming.attention()
 
-    def _read(self, index: int, incoming: Incoming) -> None:
+    def _open(self, outgoing: Outgoing, timeout: float | None) -> list[Any]:
+        """Begins an attempt: all of its streams, or none."""
+        streams: list[Any] = []
+        with self._lock:
+            if self._cancelled.is_set():
+                raise errors.CancelledError(_CANCELLED)
+            try:
+                for index, method in enumerate(self._methods):
+                    streams.append(method(outgoing.messages(index), timeout=timeout, metadata=self._metadata))
+            except BaseException:
+                _end(streams)
+                raise
+            self._streams = streams
+            self._failure = None
+        return streams
+
+    def _read(self, index: int, stream: Any, incoming: Incoming) -> None:
         """Reads one stream to its end. A failure of one ends the others, which could only wait for it."""
         try:
-            for message in self._streams[index]:
+            for message in stream:
                 incoming.absorb(index, message)
         except Exception as error:
             with self._lock:
                 if self._failure is None:
                     self._failure = errors.from_rpc(error) if isinstance(error, grpc.RpcError) else error
-                streams = list(self._streams)
-            for stream in streams:
-                stream.cancel()
+                streams = self._streams
+            _end(streams)
+
+
+def _end(streams: Sequence[Any]) -> None:
+    """Has no effect on streams that have ended."""
+    for stream in streams:
+        stream.cancel()

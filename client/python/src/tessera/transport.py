@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +37,18 @@ class Transport:
             raise ValueError(f"connections is {self.connections}; must be from 1 to {_MAX_STRIPES}")
         if self.chunk_bytes < 1:
             raise ValueError(f"chunk_bytes is {self.chunk_bytes}; must be positive")
-        if self.timeout is not None and self.timeout <= 0:
-            raise ValueError(f"timeout is {self.timeout}; must be positive")
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
+            raise ValueError(f"timeout is {self.timeout}; must be positive and finite, or None")
+        if self.tenant is not None and not (self.tenant.isascii() and self.tenant.isprintable()):
+            raise ValueError(f"tenant is {self.tenant!r}; must be printable ASCII")
+
+    def limit(self, timeout: float | None) -> float | None:
+        """Seconds that a call may take which asks for `timeout`. None asks for the client's, and answers no bound."""
+        if timeout is None:
+            return self.timeout
+        if not math.isfinite(timeout):
+            raise ValueError(f"timeout is {timeout}; must be finite")
+        return timeout
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         return () if self.tenant is None else (("tessera-tenant", self.tenant),)

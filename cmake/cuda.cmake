@@ -18,9 +18,23 @@ if(NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 
-set(CMAKE_CUDA_ARCHITECTURES "80-real;90a-real" CACHE STRING "GPU architectures to build for")
+# Targets name the architectures they are for (kernels/cuda/CMakeLists.txt); this one only lets CMake test the compiler.
+set(CMAKE_CUDA_ARCHITECTURES 80-real)
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc has it
+endif()
+
+# The runtime, for targets that the C++ compiler links. FindCUDAToolkit wants shared libraries that the wheels lack.
+find_library(TESSERA_CUDART cudart_static HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} REQUIRED)
+find_package(Threads REQUIRED)
+add_library(tessera_cudart INTERFACE)
+target_include_directories(tessera_cudart SYSTEM INTERFACE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+target_link_libraries(tessera_cudart INTERFACE "${TESSERA_CUDART}" Threads::Threads ${CMAKE_DL_LIBS} rt)
+
+add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
 set(TESSERA_HAVE_CUDA ON)
-message(STATUS "Tessera: CUDA kernels built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
+message(STATUS "Tessera: CUDA kernels built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")

@@ -1,0 +1,20 @@
+// Moving registers between warpgroups (sm_90a). Every warp of the warpgroup executes it; counts are multiples of 8.
+#ifndef TESSERA_KERNELS_CUDA_PTX_REGISTERS_H_
+#define TESSERA_KERNELS_CUDA_PTX_REGISTERS_H_
+
+namespace tessera::ptx {
+
+// Blocks until that many registers a thread are free.
+template <int kCount>
+__device__ __forceinline__ void RegistersIncrease() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+template <int kCount>
+__device__ __forceinline__ void RegistersDecrease() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+}  // namespace tessera::ptx
+
+#endif  // TESSERA_KERNELS_CUDA_PTX_REGISTERS_H_

@@ -1,0 +1,73 @@
+// One query row computed by one warp without tensor cores, key by key: the exact answer where V is not finite.
+//
+// In a tile that is partly masked a product multiplies hidden values by probability 0, and 0 * inf and 0 * NaN are NaN, so
+// a value that is not finite reaches rows that do not see it. Kernels therefore look at each row of such a tile once, at
+// its end, and redo here the rows that came out not finite. Rows that do see such a value come out the same again.
+#ifndef TESSERA_KERNELS_CUDA_ROW_REPAIR_H_
+#define TESSERA_KERNELS_CUDA_ROW_REPAIR_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cuda/forward_table.h"
+#include "kernels/cuda/key_range.h"
+#include "kernels/cuda/online_softmax.h"
+#include "kernels/cuda/tile/fragment.h"
+
+namespace tessera::cuda {
+
+// Rewrites o[token, q_head]. By one whole warp; keys: those that the row sees.
+template <typename Element>
+__device__ __noinline__ void RepairRow(const SequenceEntry& entry, int32_t token, int32_t q_head, int32_t kv_head,
+                                       int32_t head_dim, ScoreMap score_map, KeyRange keys) {
+  constexpr int kChunks = 8;  // 32 columns each, up to head_dim 256
+  const int lane = threadIdx.x % 32;
+  const Element* q =
+      static_cast<const Element*>(entry.q) + token * entry.q_strides.token + q_head * entry.q_strides.head;
+  float query[kChunks], output[kChunks];
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int column = 32 * c + lane;
+    query[c] = column < head_dim ? static_cast<float>(q[column]) : 0.0f;
+    output[c] = 0.0f;
+  }
+  float m = -INFINITY, l = 0.0f;
+  float score[1];
+  for (int32_t key = keys.begin; key < keys.end; ++key) {
+    const Element* k = static_cast<const Element*>(entry.k) + key * entry.k_strides.token + kv_head * entry.k_strides.head;
+    const Element* v = static_cast<const Element*>(entry.v) + key * entry.v_strides.token + kv_head * entry.v_strides.head;
+    score[0] = 0.0f;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const int column = 32 * c + lane;
+      if (column < head_dim) score[0] += query[c] * static_cast<float>(k[column]);
+    }
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) score[0] += __shfl_xor_sync(0xffffffffu, score[0], distance);
+    score_map.Apply(score);
+    score[0] *= score_map.factor_log2;
+    const float next_m = fmaxf(m, score[0]);
+    const float offset = next_m == -INFINITY ? 0.0f : next_m;
+    const float rescale = ptx::Exp2(m - offset);
+    const float p = ptx::Exp2(score[0] - offset);
+    m = next_m;
+    l = l * rescale + p;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const int column = 32 * c + lane;
+      if (column < head_dim) output[c] = output[c] * rescale + p * static_cast<float>(v[column]);
+    }
+  }
+  const float inverse = l == 0.0f ? 0.0f : ptx::Reciprocal(l);
+  Element* o =
+      static_cast<Element*>(entry.shape.o) + token * entry.shape.o_strides.token + q_head * entry.shape.o_strides.head;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int column = 32 * c + lane;
+    if (column < head_dim) o[column] = static_cast<Element>(output[c] * inverse);
+  }
+}
+
+}  // namespace tessera::cuda
+
+#endif  // TESSERA_KERNELS_CUDA_ROW_REPAIR_H_

@@ -1,0 +1,10 @@
+#include "kernels/cuda/sm80/forward.h"
+#include "kernels/cuda/sm80/forward_kernel.h"
+#include "kernels/cuda/sm80/launch.h"
+
+namespace tessera::cuda::sm80 {
+
+using Traits = ForwardTraits<__half, 64, 4, 64>;
+const ForwardKernelEntry kForwardFp16D64 = EntryOf<Traits, ForwardKernel<Traits>>();
+
+}  // namespace tessera::cuda::sm80

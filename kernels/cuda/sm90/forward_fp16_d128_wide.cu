@@ -1,0 +1,8 @@
+#include "kernels/cuda/sm90/forward.h"
+#include "kernels/cuda/sm90/launch.h"
+
+namespace tessera::cuda::sm90 {
+
+const ForwardKernelEntry kForwardFp16D128Wide = EntryOf<ForwardTraits<__half, 128, 128, 176, 2>>();
+
+}  // namespace tessera::cuda::sm90

@@ -1,0 +1,105 @@
+// The load warp: keeps the copy engine ahead of the consumers.
+//
+// For each tile it loads the last K block and Q, then K and V blocks downwards. Every buffer has a full barrier (the copy's
+// bytes have arrived) and an empty one (every consumer warp has read it).
+#ifndef TESSERA_KERNELS_CUDA_SM90_LOAD_H_
+#define TESSERA_KERNELS_CUDA_SM90_LOAD_H_
+
+#include "kernels/cuda/ptx/barrier.h"
+#include "kernels/cuda/ptx/tma.h"
+#include "kernels/cuda/sm90/traits.h"
+
+namespace tessera::cuda::sm90 {
+
+template <typename Traits>
+class Loader {
+ public:
+  using Storage = SharedStorage<Traits>;
+  using QLayout = typename Traits::QLayout;
+  using KvLayout = typename Traits::KvLayout;
+
+  __device__ Loader(const ForwardLaunch& launch, Storage& storage) : launch_(launch), storage_(storage) {}
+
+  // By one thread.
+  __device__ void Run() {
+    for (;;) {
+      ptx::BarrierWait(&storage_.tile_full[tiles_.index()], tiles_.parity());
+      const TileInfo& info = storage_.tile[tiles_.index()];
+      if (info.sequence < 0) return;
+      Load(info);
+      ptx::BarrierArrive(&storage_.tile_empty[tiles_.index()]);
+      tiles_.Advance();
+    }
+  }
+
+ private:
+  static constexpr int kBlocksAhead = 2;
+
+  __device__ void Load(const TileInfo& info) {
+    const SequenceEntry& entry = launch_.sequences[info.sequence];
+    const int32_t kv_head = info.head / info.shape.kv_ratio;
+    const int32_t begin = info.blocks.begin;
+    int32_t block = info.blocks.end - 1;
+
+    LoadKeys(entry, kv_head, block);
+    LoadQueries(entry, info);
+    // The next tile is asked for when its description will be ready in time and no earlier: a tile that waits here is one
+    // that an idle block cannot take.
+    if (block - begin < kBlocksAhead) ptx::BarrierArrive(&storage_.tile_wanted);
+    for (; block > begin; --block) {
+      LoadKeys(entry, kv_head, block - 1);
+      LoadValues(entry, kv_head, block);
+      if (block - begin == kBlocksAhead) ptx::BarrierArrive(&storage_.tile_wanted);
+    }
+    LoadValues(entry, kv_head, block);
+  }
+
+  // Each warpgroup's rows on their own: the first to be done with its tile need not wait for the others.
+  __device__ void LoadQueries(const SequenceEntry& entry, const TileInfo& info) {
+    const uint32_t bytes = info.shape.tokens_per_unit * info.shape.group * QLayout::kRowBytes * QLayout::kSlabs;
+    for (int warpgroup = 0; warpgroup < Traits::kConsumers; ++warpgroup) {
+      ptx::BarrierWait(&storage_.q_empty[warpgroup], q_parity_ ^ 1);
+      ptx::BarrierArriveExpect(&storage_.q_full[warpgroup], bytes);
+#pragma unroll
+      for (int slab = 0; slab < QLayout::kSlabs; ++slab) {
+        ptx::TmaLoad4d(storage_.q[warpgroup] + slab * QLayout::kSlabBytes, &entry.q_map, &storage_.q_full[warpgroup],
+                       ptx::kEvictFirst, slab * QLayout::kSlabWidth, 0,
+                       info.first_token + warpgroup * info.shape.tokens_per_unit, info.head);
+      }
+    }
+    q_parity_ ^= 1;
+  }
+
+  __device__ void LoadKeys(const SequenceEntry& entry, int32_t kv_head, int32_t block) {
+    LoadBlock(storage_.k[k_.index()], &entry.k_map, &storage_.k_full[k_.index()], &storage_.k_empty[k_.index()], k_.parity(),
+              kv_head, block);
+    k_.Advance();
+  }
+
+  __device__ void LoadValues(const SequenceEntry& entry, int32_t kv_head, int32_t block) {
+    LoadBlock(storage_.v[v_.index()], &entry.v_map, &storage_.v_full[v_.index()], &storage_.v_empty[v_.index()], v_.parity(),
+              kv_head, block);
+    v_.Advance();
+  }
+
+  __device__ void LoadBlock(unsigned char* shared, const TensorMap* map, uint64_t* full, uint64_t* empty,
+                            uint32_t parity, int32_t kv_head, int32_t block) {
+    ptx::BarrierWait(empty, parity ^ 1);
+    ptx::BarrierArriveExpect(full, KvLayout::kBytes);
+#pragma unroll
+    for (int slab = 0; slab < KvLayout::kSlabs; ++slab) {
+      ptx::TmaLoad3d(shared + slab * KvLayout::kSlabBytes, map, full, ptx::kEvictLast, slab * KvLayout::kSlabWidth,
+                     block * Traits::kTileKeys, kv_head);
+    }
+  }
+
+  const ForwardLaunch& launch_;
+  Storage& storage_;
+  uint32_t q_parity_ = 0;
+  RingCursor<kTileSlots> tiles_;
+  RingCursor<Traits::kStages> k_, v_;
+};
+
+}  // namespace tessera::cuda::sm90
+
+#endif  // TESSERA_KERNELS_CUDA_SM90_LOAD_H_

@@ -1,0 +1,68 @@
+#include "tests/gpu/c_api.h"
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/cuda_backend.h"
+
+namespace {
+
+using tessera::AttentionBackend;
+
+// One backend a family, made at its first use. Not thread-safe: benches are single-threaded.
+AttentionBackend* BackendOf(const std::string& family) {
+  static auto& backends = *new std::map<std::string, std::unique_ptr<AttentionBackend>>;
+  std::unique_ptr<AttentionBackend>& backend = backends[family];
+  if (backend != nullptr) return backend.get();
+  absl::StatusOr<std::unique_ptr<AttentionBackend>> created = tessera::cuda::CreateCudaBackend(
+      0, family == "sm80" ? tessera::cuda::KernelFamily::kSm80 : tessera::cuda::KernelFamily::kSm90a);
+  if (!created.ok()) {
+    std::fprintf(stderr, "%s\n", created.status().ToString().c_str());
+    return nullptr;
+  }
+  backend = *std::move(created);
+  return backend.get();
+}
+
+}  // namespace
+
+int tessera_forward(const char* family, int dtype, int q_heads, int kv_heads, int head_dim, float scale, int64_t left,
+                    int64_t right, float softcap, int count, const int64_t* q_lens, const int64_t* kv_lens,
+                    const void* q, const void* k, const void* v, void* o, float* lse, void* stream) {
+  AttentionBackend* backend = BackendOf(family);
+  if (backend == nullptr) return -1;
+  const tessera::AttentionParams params = {.dtype = static_cast<tessera::DType>(dtype),
+                                           .q_heads = q_heads,
+                                           .kv_heads = kv_heads,
+                                           .head_dim = head_dim,
+                                           .scale = scale,
+                                           .mask = {left, right},
+                                           .softcap = softcap};
+  const int64_t size = tessera::SizeOf(params.dtype);
+  std::vector<tessera::SequenceView> sequences(count);
+  int64_t q_token = 0, kv_token = 0;
+  for (int i = 0; i < count; ++i) {
+    tessera::SequenceView& sequence = sequences[i];
+    const int64_t q_offset = q_token * q_heads * head_dim * size;
+    const int64_t kv_offset = kv_token * kv_heads * head_dim * size;
+    sequence.q_len = q_lens[i];
+    sequence.kv_len = kv_lens[i];
+    sequence.q = static_cast<const char*>(q) + q_offset;
+    sequence.k = static_cast<const char*>(k) + kv_offset;
+    sequence.v = static_cast<const char*>(v) + kv_offset;
+    sequence.o = static_cast<char*>(o) + q_offset;
+    sequence.lse = lse == nullptr ? nullptr : lse + q_token * q_heads;
+    sequence.q_strides = sequence.o_strides = tessera::Strides::Packed(q_heads, head_dim);
+    sequence.k_strides = sequence.v_strides = tessera::Strides::Packed(kv_heads, head_dim);
+    sequence.lse_strides = {q_heads, 1};
+    q_token += q_lens[i];
+    kv_token += kv_lens[i];
+  }
+  const absl::Status status = backend->Forward(params, sequences, stream, nullptr);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return -1;
+}

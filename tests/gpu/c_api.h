@@ -1,0 +1,22 @@
+// The CUDA backend behind C functions, for programs that load it beside another framework in one process.
+#ifndef TESSERA_TESTS_GPU_C_API_H_
+#define TESSERA_TESTS_GPU_C_API_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// One batch of `count` packed sequences that lie one after another in q, k, v and o ([tokens, heads, head_dim], device
+// pointers). q_lens, kv_lens: host arrays. lse: [tokens, q_heads] or null. dtype: 0 float32, 1 float16, 2 bfloat16.
+// family: "sm90a", "sm80" or "standard". Enqueues on `stream` and returns 0, or -1 with the reason printed.
+int tessera_forward(const char* family, int dtype, int q_heads, int kv_heads, int head_dim, float scale, int64_t left,
+                    int64_t right, float softcap, int count, const int64_t* q_lens, const int64_t* kv_lens,
+                    const void* q, const void* k, const void* v, void* o, float* lse, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // TESSERA_TESTS_GPU_C_API_H_

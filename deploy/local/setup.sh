@@ -63,8 +63,9 @@ install_cuda() {
   rm -rf .cuda
   .venv/bin/pip install -q --no-deps --target .cuda/site 'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' \
     'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*'
-  ln -s site/nvidia/cu13/bin .cuda/bin
-  ln -s lib .cuda/site/nvidia/cu13/lib64
+  mv .cuda/site/nvidia/cu13/* .cuda
+  rm -r .cuda/site
+  ln -s lib .cuda/lib64
 }
 
 install_python() {

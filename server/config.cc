@@ -1,5 +1,6 @@
 #include "server/config.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/status/status.h"
@@ -16,6 +17,15 @@ absl::Status CheckRange(const char* name, int64_t value, int64_t lowest, int64_t
 absl::Status CheckNotNegative(const char* name, absl::Duration value) {
   if (value >= absl::ZeroDuration()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", absl::FormatDuration(value), " is negative"));
+}
+
+absl::Status CheckShare(const char* name, double value) {
+  if (value > 0 && value <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not above 0 and at most 1"));
+}
+
+int64_t Share(double share, int64_t whole) {
+  return share >= 1 ? whole : static_cast<int64_t>(share * static_cast<double>(whole));
 }
 
 }  // namespace
@@ -45,6 +55,9 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckRange("chunk_bytes", config.attend.chunk_bytes, 1, kMostInt / 2),
            CheckRange("max_outbox_bytes", config.attend.max_outbox_bytes, 1, kMost),
            Validate(config.scheduler),
+           CheckShare("max_tenant_memory_share", config.attend.max_tenant_memory_share),
+           CheckNotNegative("assembly_timeout", config.attend.assembly_timeout),
+           CheckNotNegative("send_timeout", config.attend.send_timeout),
            CheckNotNegative("stripe_timeout", config.attend.stripe_timeout),
            CheckNotNegative("hang_timeout", config.engine.hang_timeout),
            CheckNotNegative("min_ping_interval", config.min_ping_interval),
@@ -55,6 +68,22 @@ absl::Status ValidateConfig(const ServerConfig& config) {
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+ByteBudget::Limits BudgetLimits(const ServerConfig& config, int64_t staging_bytes) {
+  const double share = config.attend.max_tenant_memory_share;
+  return {.bytes = config.max_inflight_bytes,
+          .tenant_bytes = Share(share, config.max_inflight_bytes),
+          .tenant_staged = Share(share, staging_bytes)};
+}
+
+AttendLimits FittedLimits(const ServerConfig& config, int64_t staging_bytes) {
+  const ByteBudget::Limits budget = BudgetLimits(config, staging_bytes);
+  AttendLimits limits = config.attend;
+  limits.request.max_request_bytes =
+      std::min({limits.request.max_request_bytes, budget.tenant_bytes, budget.tenant_staged,
+                Share(config.scheduler.max_tenant_share, config.scheduler.max_queue_bytes)});
+  return limits;
 }
 
 }  // namespace tessera

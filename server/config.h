@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/engine/engine.h"
+#include "server/memory/byte_budget.h"
 #include "server/rpc/attend_environment.h"
 #include "server/scheduler/scheduler.h"
 
@@ -47,6 +48,13 @@ struct ServerConfig {
 
 // INVALID_ARGUMENT naming the setting that makes no sense.
 absl::Status ValidateConfig(const ServerConfig& config);
+
+// What one tenant may hold of the byte budget and of `staging_bytes`.
+ByteBudget::Limits BudgetLimits(const ServerConfig& config, int64_t staging_bytes);
+
+// The limits of calls, max_request_bytes lowered to what memory and queue can ever hold for one: so GetServerInfo tells
+// callers the truth, and a call beyond it is refused as invalid, not asked to come again. REQUIRES: valid.
+AttendLimits FittedLimits(const ServerConfig& config, int64_t staging_bytes);
 
 }  // namespace tessera
 

@@ -51,6 +51,15 @@ ABSL_FLAG(int64_t, max_striped_calls, kDefaults.attend.max_striped_calls,
 ABSL_FLAG(absl::Duration, stripe_timeout, kDefaults.attend.stripe_timeout,
           "How long a striped call waits for its last stream");
 
+ABSL_FLAG(absl::Duration, assembly_timeout, kDefaults.attend.assembly_timeout,
+          "How long a call of a stream waits for its next chunk");
+ABSL_FLAG(absl::Duration, send_timeout, kDefaults.attend.send_timeout,
+          "How long a client may leave a message of an answer unread");
+ABSL_FLAG(
+    double, max_tenant_memory_share, kDefaults.attend.max_tenant_memory_share,
+    "Part of max_inflight_bytes, staging_bytes and max_striped_calls that one tenant may hold, above 0 and at most "
+    "1");
+
 ABSL_FLAG(int64_t, max_queue_requests, kDefaults.scheduler.max_queue_jobs, "Most calls that wait");
 ABSL_FLAG(ByteSize, max_queue_bytes, ByteSize{kDefaults.scheduler.max_queue_bytes}, "Most bytes of calls that wait");
 ABSL_FLAG(double, max_tenant_share, kDefaults.scheduler.max_tenant_share,
@@ -59,6 +68,8 @@ ABSL_FLAG(int64_t, max_batch_requests, kDefaults.scheduler.max_batch_jobs, "Most
 ABSL_FLAG(int64_t, max_batch_tokens, kDefaults.scheduler.max_batch_tokens, "Most query tokens in a batch");
 ABSL_FLAG(int64_t, max_batch_cost, kDefaults.scheduler.max_batch_cost,
           "Most estimated work in a batch; a single larger call still runs");
+ABSL_FLAG(int64_t, max_batch_sequences, kDefaults.scheduler.max_batch_sequences,
+          "Most sequences in a batch; a single call with more still runs");
 ABSL_FLAG(absl::Duration, batch_delay, kDefaults.scheduler.batch_delay,
           "How long a small batch may be held back while another runs");
 ABSL_FLAG(int64_t, fair_quantum, kDefaults.scheduler.fair_quantum,
@@ -106,6 +117,9 @@ ServerConfig ConfigFromFlags() {
   config.attend.max_outbox_bytes = absl::GetFlag(FLAGS_max_outbox_bytes).bytes;
   config.attend.max_striped_calls = absl::GetFlag(FLAGS_max_striped_calls);
   config.attend.stripe_timeout = absl::GetFlag(FLAGS_stripe_timeout);
+  config.attend.assembly_timeout = absl::GetFlag(FLAGS_assembly_timeout);
+  config.attend.send_timeout = absl::GetFlag(FLAGS_send_timeout);
+  config.attend.max_tenant_memory_share = absl::GetFlag(FLAGS_max_tenant_memory_share);
   config.scheduler.max_queue_jobs = absl::GetFlag(FLAGS_max_queue_requests);
   config.scheduler.max_queue_bytes = absl::GetFlag(FLAGS_max_queue_bytes).bytes;
   config.scheduler.max_tenant_share = absl::GetFlag(FLAGS_max_tenant_share);
@@ -113,6 +127,7 @@ ServerConfig ConfigFromFlags() {
   config.scheduler.max_batch_jobs = absl::GetFlag(FLAGS_max_batch_requests);
   config.scheduler.max_batch_tokens = absl::GetFlag(FLAGS_max_batch_tokens);
   config.scheduler.max_batch_cost = absl::GetFlag(FLAGS_max_batch_cost);
+  config.scheduler.max_batch_sequences = absl::GetFlag(FLAGS_max_batch_sequences);
   config.scheduler.batch_delay = absl::GetFlag(FLAGS_batch_delay);
   config.scheduler.large_cost = absl::GetFlag(FLAGS_large_cost);
   config.scheduler.max_consecutive_large = absl::GetFlag(FLAGS_max_consecutive_large);

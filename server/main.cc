@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "server/clock/clock.h"
+#include "server/exit_watchdog.h"
 #include "server/flags.h"
 #include "server/logging.h"
 #include "server/open_device.h"
@@ -29,6 +30,10 @@ constexpr int kExitUnavailable = 69;
 
 // Time for answers to reach their clients after the device is lost.
 constexpr absl::Duration kLastAnswers = absl::Seconds(2);
+
+// Time for connections to let go of their last answers' memory, and then for everything else to be destroyed.
+constexpr absl::Duration kReleaseTime = absl::Seconds(1);
+constexpr absl::Duration kDestroyTime = absl::Seconds(4);
 
 // What ends the serving, whichever comes first.
 class Ending {
@@ -102,6 +107,7 @@ void Announce(const Server& server, const Device& device) {
 int Serve(const CommandLine& command_line) {
   const ServerConfig& config = command_line.config;
   Ending ending;
+  ExitWatchdog watchdog;  // outlives all whose destruction it watches
   const StopSignals signals([&ending](int signal) {
     Log(LogLevel::kInfo, "stop_requested", {{"signal", signal}});
     ending.Stop();
@@ -121,9 +127,15 @@ int Serve(const CommandLine& command_line) {
   if (const auto lost = ending.AwaitDeviceLost(absl::ZeroDuration())) ExitDeviceLost(&server, *lost);
   Log(LogLevel::kInfo, "draining", {{"grace", absl::FormatDuration(config.drain_grace)}});
   if (const auto lost = ending.AwaitDeviceLost(config.drain_grace)) ExitDeviceLost(&server, *lost);
+  watchdog.Arm(config.drain_timeout + Server::kFlushTime + kReleaseTime + kDestroyTime);
   const bool drained = server.Drain(config.drain_timeout);
   if (const auto lost = ending.AwaitDeviceLost(absl::ZeroDuration())) ExitDeviceLost(&server, *lost);
-  Log(LogLevel::kInfo, "stopped", {{"all_calls_ended", drained}});
+  const bool released = server.AwaitMemory(kReleaseTime);
+  Log(LogLevel::kInfo, "stopped", {{"all_calls_ended", drained}, {"memory_released", released}});
+  if (!released) {
+    FlushLog();
+    _exit(0);
+  }
   return 0;
 }
 

@@ -22,9 +22,6 @@ namespace {
 // What health is asked about, besides the whole server ("").
 constexpr const char* kServiceNames[] = {"tessera.v1.AttentionService", "tessera.v1.ServerService"};
 
-// Time for answers to reach their clients once every call has ended.
-constexpr absl::Duration kFlushTime = absl::Seconds(5);
-
 std::string BackendOf(const Device& device) {
   const std::string kernel = device.info().kernel;
   return kernel == "sm90a" || kernel == "sm80" ? "cuda" : "cpu";
@@ -96,11 +93,16 @@ Server::Server(const ServerConfig& config, Device* device, Clock* clock, FatalFn
       metrics_({kVersion, config.revision, BackendOf(*device)},
                {{absl::StrCat(device->info().index), device->info().name, device->info().kernel}}),
       observer_(&metrics_),
-      budget_(config.max_inflight_bytes),
-      admission_(&budget_, &device->staging(), clock, &observer_),
+      budget_(BudgetLimits(config, static_cast<int64_t>(device->staging().capacity()))),
+      admission_(&budget_, &device->staging(), clock),
       scheduler_(config.scheduler, clock),
       deadlines_(clock),
-      environment_{config.attend, clock, &admission_, &scheduler_, &deadlines_, &observer_},
+      environment_{FittedLimits(config, static_cast<int64_t>(device->staging().capacity())),
+                   clock,
+                   &admission_,
+                   &scheduler_,
+                   &deadlines_,
+                   &observer_},
       attention_service_(environment_),
       server_service_(FactsOf(config, device), environment_) {}
 
@@ -150,6 +152,15 @@ bool Server::Drain(absl::Duration timeout) {
   return drained;
 }
 
+bool Server::AwaitMemory(absl::Duration timeout) const {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (budget_.in_use() > 0 || device_->staging().in_use() > 0) {
+    if (absl::Now() >= deadline) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
+}
+
 void Server::OnDeviceLost(const absl::Status& status) {
   StopAccepting();
   admission_.Close();
@@ -167,6 +178,7 @@ Server::~Server() {
   }
   deadlines_.Stop();
   engine_.reset();
+  AwaitMemory(kFlushTime);
 }
 
 }  // namespace tessera

@@ -64,6 +64,13 @@ class Server {
   // Refuses new calls with UNAVAILABLE, lets admitted ones end until `timeout` has passed, aborts the rest with
   // UNAVAILABLE, and closes the connections. Returns whether all calls ended by themselves.
   bool Drain(absl::Duration timeout);
+  // Time that Drain gives answers to reach their clients, once every call has ended.
+  static constexpr absl::Duration kFlushTime = absl::Seconds(5);
+
+  // Waits, in real time, until no memory of a call or message is held: a connection may hold slices of answers beyond
+  // the end of their calls. Where this returns false neither the server nor the device may be destroyed. REQUIRES:
+  // Drain.
+  bool AwaitMemory(absl::Duration timeout) const;
 
  private:
   Server(const ServerConfig& config, Device* device, Clock* clock, FatalFn on_fatal);

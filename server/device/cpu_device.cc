@@ -39,6 +39,7 @@ BatchOutcome CpuDevice::Run(int slot, const AttentionParams& params, absl::Span<
   const absl::Time start = clock_->Now();
   outcome.status = backend_->Forward(params, sequences, /*stream=*/nullptr, &outcome.stats);
   outcome.times.compute = clock_->Now() - start;
+  if (sequences.capacity() > kKeptSequences) sequences = std::vector<SequenceView>();
   return outcome;
 }
 

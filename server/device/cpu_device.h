@@ -28,6 +28,11 @@ class CpuDevice final : public Device {
   // Never sticky: an error of the backend concerns the batch alone.
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) override;
 
+  // Sequences that a slot keeps room for between batches; a longer list is given back when its batch ends.
+  static constexpr size_t kKeptSequences = 4096;
+  // Room kept now. REQUIRES: nothing runs on `slot`.
+  size_t kept_sequences(int slot) const { return slot_sequences_[slot].capacity(); }
+
  private:
   CpuDevice(std::unique_ptr<AttentionBackend> backend, std::unique_ptr<StagingPool::Region> region, int slots,
             Clock* clock);
@@ -36,7 +41,7 @@ class CpuDevice final : public Device {
   Clock* const clock_;
   const DeviceInfo info_;
   StagingPool staging_;
-  std::vector<std::vector<SequenceView>> slot_sequences_;  // one list a slot, kept for its capacity
+  std::vector<std::vector<SequenceView>> slot_sequences_;  // one list a slot
 };
 
 // "model name" of the first processor in a /proc/cpuinfo, or "CPU" where it names none.

@@ -58,6 +58,19 @@ TEST(CpuDevice, RunsAllSequencesOfAllItemsAtOnce) {
   }
 }
 
+TEST(CpuDevice, BatchOfManySequencesLeavesNoRoomBehind) {
+  FakeClock clock;
+  std::vector<int64_t> lengths;
+  auto device = *CpuDevice::Make(std::make_unique<FakeBackend>(&clock, &lengths), 1 << 20, 1, &clock);
+  const std::vector<SequenceView> many(CpuDevice::kKeptSequences + 1);
+  device->Run(0, AttentionParams(), {{{{}, {}, many}}});
+  EXPECT_EQ(lengths.size(), many.size());
+  EXPECT_LE(device->kept_sequences(0), CpuDevice::kKeptSequences);
+  const std::vector<SequenceView> usual(100);
+  device->Run(0, AttentionParams(), {{{{}, {}, usual}}});
+  EXPECT_GE(device->kept_sequences(0), usual.size());
+}
+
 TEST(CpuDevice, ErrorsConcernTheBatchAlone) {
   FakeClock clock;
   std::vector<int64_t> lengths;

@@ -105,7 +105,7 @@ int64_t AttendJob::Cost(const AttendShape& shape) {
     pairs += VisiblePairs(shape.params.mask, shape.q_lengths[i], shape.kv_lengths[i]);
   }
   const double flops = 4.0 * shape.params.head_dim * shape.params.q_heads * pairs;
-  const double bytes = static_cast<double>(shape.input_bytes()) + static_cast<double>(shape.output_bytes());
+  const auto bytes = static_cast<double>(shape.held_bytes());
   return static_cast<int64_t>(std::clamp(flops + kFlopsPerByte * bytes, 1.0, kMost));
 }
 

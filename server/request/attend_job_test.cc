@@ -22,14 +22,14 @@ AttentionParams Params() {
 
 struct Call {
   StagingPool pool{*StagingPool::MapAnonymous(1 << 20)};
-  ByteBudget budget{1 << 20};
+  ByteBudget budget{16 << 20};
   absl::Status status = absl::UnknownError("not done");
   Job::State where = Job::State::kDone;
 
   std::shared_ptr<AttendJob> Make(const AttendShape& shape) {
     return std::make_shared<AttendJob>(
         Job::Traits{}, shape, *pool.Allocate(shape.input_bytes()), *pool.Allocate(shape.output_bytes()),
-        *budget.Acquire(shape.input_bytes() + shape.output_bytes()), [this](const absl::Status& s, Job::State w) {
+        *budget.Acquire("tenant", {shape.held_bytes()}), [this](const absl::Status& s, Job::State w) {
           status = s;
           where = w;
         });
@@ -121,12 +121,27 @@ TEST(AttendJob, CostCountsVisiblePairsAndBytes) {
     const AttendShape shape = *AttendShape::Make(params, q_lengths, kv_lengths, true, {});
     const int64_t pairs =
         CountPairs(params.mask, q_lengths[0], kv_lengths[0]) + CountPairs(params.mask, q_lengths[1], kv_lengths[1]);
-    const int64_t work = 4 * 16 * 6 * pairs +
-                         static_cast<int64_t>(AttendJob::kFlopsPerByte) * (shape.input_bytes() + shape.output_bytes());
-    ASSERT_EQ(AttendJob::Cost(shape), std::max<int64_t>(work, 1))
+    const int64_t work =
+        4 * 16 * 6 * pairs + static_cast<int64_t>(AttendJob::kFlopsPerByte) *
+                                 (shape.input_bytes() + shape.output_bytes() + 2 * AttendShape::kSequenceBytes);
+    ASSERT_EQ(AttendJob::Cost(shape), work)
         << "q " << testing::PrintToString(q_lengths) << " kv " << testing::PrintToString(kv_lengths) << " left "
         << params.mask.left << " right " << params.mask.right;
   }
+}
+
+TEST(AttendJob, EmptySequencesAreHeldAndCost) {
+  RequestLimits limits;
+  limits.max_sequences = 65536;
+  const std::vector<uint32_t> empty(65536, 0);
+  const AttendShape shape = *AttendShape::Make(Params(), empty, {}, false, limits);
+  EXPECT_EQ(shape.input_bytes() + shape.output_bytes(), 0);
+  Call call;
+  const auto job = call.Make(shape);
+  EXPECT_GE(shape.held_bytes(),
+            static_cast<int64_t>(job->sequences().capacity() * sizeof(SequenceView) +
+                                 (shape.q_lengths.size() + shape.kv_lengths.size()) * sizeof(int64_t)));
+  EXPECT_EQ(AttendJob::Cost(shape), static_cast<int64_t>(AttendJob::kFlopsPerByte) * shape.held_bytes());
 }
 
 TEST(AttendJob, CostOfExtremesStaysInRange) {
@@ -134,7 +149,7 @@ TEST(AttendJob, CostOfExtremesStaysInRange) {
   limits.max_sequence_tokens = UINT32_MAX;
   limits.max_request_bytes = INT64_MAX;
   AttentionParams params = Params();
-  EXPECT_EQ(AttendJob::Cost(*AttendShape::Make(params, {0}, {}, false, limits)), 1);
+  EXPECT_GT(AttendJob::Cost(*AttendShape::Make(params, {0}, {}, false, limits)), 0);
   EXPECT_EQ(AttendJob::Cost(*AttendShape::Make(params, {UINT32_MAX}, {}, false, limits)), int64_t{1} << 60);
   params.mask = Mask::Window(INT64_MAX, INT64_MAX);
   const AttendShape wide = *AttendShape::Make(params, {100}, {}, false, limits);

@@ -14,13 +14,16 @@ namespace tessera {
 // What a server refuses beyond. Every refusal is INVALID_ARGUMENT and names the field and the limit.
 struct RequestLimits {
   int64_t max_request_bytes = int64_t{1} << 30;  // q + k + v + o + LSE
-  int64_t max_sequences = 65536;
+  int64_t max_sequences = 8192;
   int64_t max_sequence_tokens = int64_t{1} << 20;
   int32_t max_heads = 256;
 };
 
 // Immutable once made. All sizes in bytes; no sum or product in it can overflow.
 struct AttendShape {
+  // What the server keeps of each sequence, however short, besides its tensors: a view and two lengths.
+  static constexpr int64_t kSequenceBytes = sizeof(SequenceView) + 2 * sizeof(int64_t);
+
   AttentionParams params;
   std::vector<int64_t> q_lengths;
   std::vector<int64_t> kv_lengths;  // one for each of q_lengths
@@ -33,6 +36,10 @@ struct AttendShape {
 
   int64_t input_bytes() const { return q_bytes + 2 * kv_bytes; }
   int64_t output_bytes() const { return q_bytes + lse_bytes; }
+  int64_t sequences() const { return static_cast<int64_t>(q_lengths.size()); }
+  int64_t metadata_bytes() const { return sequences() * kSequenceBytes; }
+  // Everything that the call holds while it lives in the server.
+  int64_t held_bytes() const { return input_bytes() + output_bytes() + metadata_bytes(); }
 
   // Empty `kv_lengths` mean the same as `q_lengths`.
   static absl::StatusOr<AttendShape> Make(const AttentionParams& params, absl::Span<const uint32_t> q_lengths,

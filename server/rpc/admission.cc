@@ -3,8 +3,19 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "server/rpc/status.h"
 
 namespace tessera {
+namespace {
+
+// What a buffer of `bytes` takes of the pool.
+int64_t Staged(int64_t bytes) {
+  constexpr auto kAlignment = static_cast<int64_t>(StagingPool::kAlignment);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
 
 Admission::Ticket::Ticket(Ticket&& other) noexcept : admission_(std::exchange(other.admission_, nullptr)) {}
 
@@ -17,27 +28,34 @@ Admission::Ticket::~Ticket() {
   if (admission_ != nullptr) admission_->Leave();
 }
 
-absl::StatusOr<ByteBudget::Charge> Admission::AdmitMessage(int64_t bytes) {
-  absl::StatusOr<ByteBudget::Charge> charge = budget_->Acquire(bytes);
-  if (!charge.ok()) return Refused(charge.status(), RejectReason::kByteBudget);
+absl::StatusOr<ByteBudget::Charge> Admission::AdmitMessage(absl::string_view tenant, int64_t bytes,
+                                                           int64_t call_bytes) {
+  absl::StatusOr<ByteBudget::Charge> charge = budget_->Acquire(tenant, {bytes}, call_bytes);
+  if (!charge.ok()) return WithReason(charge.status(), RejectReason::kByteBudget);
   return charge;
 }
 
-absl::StatusOr<Admission::Grant> Admission::AdmitCall(const AttendShape& shape) {
+absl::StatusOr<Admission::Grant> Admission::AdmitCall(absl::string_view tenant, const AttendShape& shape,
+                                                      int64_t message_bytes) {
   absl::StatusOr<Ticket> ticket = Enter();
-  if (!ticket.ok()) return Refused(ticket.status(), RejectReason::kDraining);
-  absl::StatusOr<ByteBudget::Charge> charge = budget_->Acquire(shape.input_bytes() + shape.output_bytes());
-  if (!charge.ok()) return Refused(charge.status(), RejectReason::kByteBudget);
+  if (!ticket.ok()) return ticket.status();
+  const int64_t staged = Staged(shape.input_bytes()) + Staged(shape.output_bytes());
+  const auto capacity = static_cast<int64_t>(staging_->capacity());
+  if (staged > capacity) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input and output of ", staged, " bytes are more than the server's staging memory of ", capacity));
+  }
+  absl::StatusOr<ByteBudget::Charge> charge =
+      budget_->Acquire(tenant, {.bytes = shape.held_bytes(), .staged = staged}, message_bytes);
+  if (!charge.ok()) {
+    const bool fits_but_for_staging = budget_->Acquire(tenant, {shape.held_bytes()}).ok();
+    return WithReason(charge.status(), fits_but_for_staging ? RejectReason::kStaging : RejectReason::kByteBudget);
+  }
   absl::StatusOr<StagingBuffer> input = staging_->Allocate(static_cast<size_t>(shape.input_bytes()));
-  if (!input.ok()) return Refused(input.status(), RejectReason::kStaging);
+  if (!input.ok()) return WithReason(input.status(), RejectReason::kStaging);
   absl::StatusOr<StagingBuffer> output = staging_->Allocate(static_cast<size_t>(shape.output_bytes()));
-  if (!output.ok()) return Refused(output.status(), RejectReason::kStaging);
+  if (!output.ok()) return WithReason(output.status(), RejectReason::kStaging);
   return Grant{*std::move(ticket), *std::move(charge), *std::move(input), *std::move(output)};
-}
-
-absl::Status Admission::Refused(absl::Status status, RejectReason full) {
-  observer_->OnRejected(absl::IsInvalidArgument(status) ? RejectReason::kInvalid : full);
-  return status;
 }
 
 absl::StatusOr<Admission::Ticket> Admission::Enter() {

@@ -6,17 +6,18 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/clock/clock.h"
 #include "server/memory/byte_budget.h"
 #include "server/memory/staging_pool.h"
 #include "server/request/attend_shape.h"
-#include "server/rpc/rpc_observer.h"
 
 namespace tessera {
 
-// Thread-safe, never blocks but in Drain. Refusals are counted here. Outlives what it hands out.
+// Thread-safe, never blocks but in Drain. RESOURCE_EXHAUSTED carries its reason (WithReason). Outlives what it hands
+// out.
 class Admission {
  public:
   // Held by a call from its admission until its answer has been handed to gRPC; Drain waits for all of them. Movable,
@@ -37,24 +38,24 @@ class Admission {
   // What an admitted call owns.
   struct Grant {
     Ticket ticket;
-    ByteBudget::Charge charge;  // of input and output
+    ByteBudget::Charge charge;  // of AttendShape::held_bytes
     StagingBuffer input;
     StagingBuffer output;
   };
 
   // All outlive the admission.
-  Admission(ByteBudget* budget, StagingPool* staging, Clock* clock, RpcObserver* observer)
-      : budget_(budget), staging_(staging), clock_(clock), observer_(observer) {}
+  Admission(ByteBudget* budget, StagingPool* staging, Clock* clock)
+      : budget_(budget), staging_(staging), clock_(clock) {}
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
-  // Charges a message that gRPC has received, for as long as its slices are held. RESOURCE_EXHAUSTED or
-  // INVALID_ARGUMENT as ByteBudget::Acquire.
-  absl::StatusOr<ByteBudget::Charge> AdmitMessage(int64_t bytes);
+  // Charges a message that gRPC has received, for as long as its slices are held, beside `call_bytes` that its call
+  // holds already. RESOURCE_EXHAUSTED or INVALID_ARGUMENT where there is no room for it now or ever.
+  absl::StatusOr<ByteBudget::Charge> AdmitMessage(absl::string_view tenant, int64_t bytes, int64_t call_bytes = 0);
 
-  // Takes memory for a call. UNAVAILABLE once closed; RESOURCE_EXHAUSTED or INVALID_ARGUMENT where the memory cannot be
-  // had now or ever.
-  absl::StatusOr<Grant> AdmitCall(const AttendShape& shape);
+  // Takes memory for a call, beside the message of `message_bytes` that opens it. UNAVAILABLE once closed;
+  // RESOURCE_EXHAUSTED or INVALID_ARGUMENT where the memory cannot be had now or ever.
+  absl::StatusOr<Grant> AdmitCall(absl::string_view tenant, const AttendShape& shape, int64_t message_bytes);
 
   // Refuses every call from now on.
   void Close();
@@ -67,13 +68,10 @@ class Admission {
  private:
   absl::StatusOr<Ticket> Enter();
   void Leave();
-  // Counts a refusal and gives it back.
-  absl::Status Refused(absl::Status status, RejectReason full);
 
   ByteBudget* const budget_;
   StagingPool* const staging_;
   Clock* const clock_;
-  RpcObserver* const observer_;
   absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t tickets_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -3,11 +3,13 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/clock/fake_clock.h"
 #include "server/rpc/recording_observer.h"
+#include "server/rpc/status.h"
 
 namespace tessera {
 namespace {
@@ -24,15 +26,24 @@ AttendShape ShapeOf(int64_t q_bytes, int64_t kv_bytes) {
 class AdmissionTest : public ::testing::Test {
  protected:
   FakeClock clock_;
-  RecordingObserver observer_;
   ByteBudget budget_{10 << 10};
   StagingPool staging_{*StagingPool::MapAnonymous(8 << 10)};
-  Admission admission_{&budget_, &staging_, &clock_, &observer_};
+  Admission admission_{&budget_, &staging_, &clock_};
+
+  absl::StatusOr<Admission::Grant> Admit(int64_t q_bytes, int64_t kv_bytes, int64_t message_bytes = 0) {
+    return admission_.AdmitCall("tenant", ShapeOf(q_bytes, kv_bytes), message_bytes);
+  }
+  // As the RPC layer counts it.
+  std::vector<RejectReason> Counted(const absl::Status& status) {
+    RecordingObserver observer;
+    CountEnding(status, Station::kReceive, &observer);
+    return observer.rejected();
+  }
 };
 
 TEST_F(AdmissionTest, CallHoldsChargeAndStagingUntilItsGrantGoes) {
   {
-    absl::StatusOr<Admission::Grant> grant = admission_.AdmitCall(ShapeOf(1024, 512));
+    absl::StatusOr<Admission::Grant> grant = Admit(1024, 512);
     ASSERT_TRUE(grant.ok()) << grant.status();
     EXPECT_EQ(grant->input.size(), 2048u);
     EXPECT_EQ(grant->output.size(), 1024u);
@@ -43,35 +54,59 @@ TEST_F(AdmissionTest, CallHoldsChargeAndStagingUntilItsGrantGoes) {
   EXPECT_EQ(staging_.in_use(), 0u);
 }
 
-TEST_F(AdmissionTest, RefusalLeavesNothingHeldAndIsCountedByReason) {
-  const auto held = admission_.AdmitMessage(9 << 10);
+TEST_F(AdmissionTest, RefusalLeavesNothingHeldAndSaysWhatIsFull) {
+  const auto held = admission_.AdmitMessage("tenant", 9 << 10);
   ASSERT_TRUE(held.ok());
-  EXPECT_EQ(admission_.AdmitMessage(2 << 10).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(admission_.AdmitCall(ShapeOf(1024, 512)).status().code(), absl::StatusCode::kResourceExhausted);
-  // More than the budget will ever give.
-  EXPECT_EQ(admission_.AdmitMessage(11 << 10).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(observer_.rejected(),
-              ElementsAre(RejectReason::kByteBudget, RejectReason::kByteBudget, RejectReason::kInvalid));
+  const absl::Status message = admission_.AdmitMessage("tenant", 2 << 10).status();
+  EXPECT_EQ(message.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Counted(message), ElementsAre(RejectReason::kByteBudget));
+  const absl::Status call = Admit(1024, 512).status();
+  EXPECT_EQ(call.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Counted(call), ElementsAre(RejectReason::kByteBudget));
   EXPECT_EQ(budget_.in_use(), 9 << 10);
   EXPECT_EQ(staging_.in_use(), 0u);
+}
+
+TEST_F(AdmissionTest, SumsThatNeverFitAreInvalid) {
+  EXPECT_EQ(admission_.AdmitMessage("tenant", 11 << 10).status().code(), absl::StatusCode::kInvalidArgument);
+  // Each fits alone: message and call in the budget, input and output in staging memory.
+  EXPECT_TRUE(Admit(1024, 512, 7 << 10).ok());
+  EXPECT_EQ(Admit(1024, 512, 8 << 10).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(admission_.AdmitMessage("tenant", 8 << 10, 3 << 10).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Admit(4096, 0).ok());
+  EXPECT_EQ(Admit(4097, 0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(budget_.in_use(), 0);
+  EXPECT_EQ(staging_.in_use(), 0u);
+}
+
+TEST_F(AdmissionTest, EmptySequencesAreCharged) {
+  AttendShape shape;
+  shape.q_lengths.resize(40);
+  shape.kv_lengths.resize(40);
+  const absl::StatusOr<Admission::Grant> grant = admission_.AdmitCall("tenant", shape, 0);
+  ASSERT_TRUE(grant.ok()) << grant.status();
+  EXPECT_GE(budget_.in_use(), static_cast<int64_t>(40 * sizeof(SequenceView)));
+  EXPECT_EQ(admission_.AdmitCall("tenant", shape, 0).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(AdmissionTest, FullStagingIsNotTheBudget) {
   absl::StatusOr<StagingBuffer> taken = staging_.Allocate(7 << 10);
   ASSERT_TRUE(taken.ok());
-  EXPECT_EQ(admission_.AdmitCall(ShapeOf(1024, 512)).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(observer_.rejected(), ElementsAre(RejectReason::kStaging));
+  const absl::Status status = Admit(1024, 512).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Counted(status), ElementsAre(RejectReason::kStaging));
   EXPECT_EQ(budget_.in_use(), 0);
 }
 
 TEST_F(AdmissionTest, ClosedRefusesCalls) {
   admission_.Close();
-  EXPECT_EQ(admission_.AdmitCall(ShapeOf(256, 256)).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(observer_.rejected(), ElementsAre(RejectReason::kDraining));
+  const absl::Status status = Admit(256, 256).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Counted(status), ElementsAre(RejectReason::kDraining));
 }
 
 TEST_F(AdmissionTest, DrainWaitsForTheLastTicket) {
-  std::optional<Admission::Grant> grant = *admission_.AdmitCall(ShapeOf(256, 256));
+  std::optional<Admission::Grant> grant = *Admit(256, 256);
   admission_.Close();
   const absl::Time deadline = clock_.Now() + absl::Seconds(5);
   bool drained = false;
@@ -87,7 +122,7 @@ TEST_F(AdmissionTest, DrainWaitsForTheLastTicket) {
 }
 
 TEST_F(AdmissionTest, DrainGivesUpAtItsDeadline) {
-  const absl::StatusOr<Admission::Grant> grant = admission_.AdmitCall(ShapeOf(256, 256));
+  const absl::StatusOr<Admission::Grant> grant = Admit(256, 256);
   admission_.Close();
   const absl::Time deadline = clock_.Now() + absl::Seconds(5);
   bool drained = true;

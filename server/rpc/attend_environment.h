@@ -20,8 +20,12 @@ struct AttendLimits {
   int64_t chunk_bytes = 1 << 20;   // payload of one message of a streamed answer
   // A stream whose unread answers reach this is not read from until its client has caught up.
   int64_t max_outbox_bytes = int64_t{64} << 20;
-  int64_t max_striped_calls = 1024;                   // waiting for their streams
-  absl::Duration stripe_timeout = absl::Seconds(10);  // from the first stream to the last
+  int64_t max_striped_calls = 1024;                     // waiting for their streams
+  absl::Duration stripe_timeout = absl::Seconds(10);    // from the first stream to the last
+  absl::Duration assembly_timeout = absl::Seconds(30);  // from one chunk of a call to the next
+  absl::Duration send_timeout = absl::Seconds(60);      // for gRPC to get rid of a message, its client reading or not
+  // Of max_striped_calls, the byte budget and staging memory: what one tenant may hold, in (0, 1].
+  double max_tenant_memory_share = 0.5;
 };
 
 // Everything outlives every RPC.

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "proto/wire/attend_encode.h"
 
 namespace tessera {
 namespace {
@@ -105,6 +106,16 @@ absl::StatusOr<AttendSpec> ToAttendSpec(const v1::AttendHeader& header, const Re
                                                         Lengths(header.kv_lengths()), options.return_lse(), limits);
   if (!shape.ok()) return shape.status();
   return AttendSpec{*std::move(shape), *priority};
+}
+
+absl::Status CheckUnaryAnswer(const AttendShape& shape) {
+  // More than the result and the fields' tags and lengths ever take.
+  constexpr int64_t kEnvelopeBytes = 1024;
+  constexpr auto kMost = static_cast<int64_t>(wire::kMaxMessageBytes) - kEnvelopeBytes;
+  if (shape.output_bytes() <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("q_lengths: an answer of ", shape.output_bytes(),
+                                                 " bytes is more than the ", kMost,
+                                                 " that one message takes; use AttendStream"));
 }
 
 v1::AttendResult ToAttendResult(const AttendShape& shape, const JobTimes& times) {

@@ -2,6 +2,7 @@
 #ifndef TESSERA_SERVER_RPC_ATTEND_HEADER_H_
 #define TESSERA_SERVER_RPC_ATTEND_HEADER_H_
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/request/attend_job.h"
 #include "server/request/attend_shape.h"
@@ -22,6 +23,9 @@ absl::StatusOr<DType> ToDType(v1::DataType dtype);
 // INVALID_ARGUMENT naming the field and the limit: unknown enum values, window bounds without a window, and whatever
 // AttendShape::Make refuses.
 absl::StatusOr<AttendSpec> ToAttendSpec(const v1::AttendHeader& header, const RequestLimits& limits);
+
+// INVALID_ARGUMENT where the answer is too large for one message.
+absl::Status CheckUnaryAnswer(const AttendShape& shape);
 
 // Sizes and times of a job that ended OK.
 v1::AttendResult ToAttendResult(const AttendShape& shape, const JobTimes& times);

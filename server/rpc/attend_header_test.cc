@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/wire/attend_encode.h"
 
 namespace tessera {
 namespace {
@@ -147,6 +148,24 @@ TEST(AttendResultTest, TimesBecomeDurations) {
   EXPECT_EQ(result.timing().queue_ns(), 2000u);
   EXPECT_EQ(result.timing().run_ns(), 6000u);
   EXPECT_EQ(result.timing().batch_requests(), 4u);
+}
+
+TEST(AttendHeaderTest, AnswerThatNoMessageHoldsIsRefused) {
+  RequestLimits limits;
+  limits.max_request_bytes = int64_t{1} << 40;
+  limits.max_sequence_tokens = int64_t{1} << 32;
+  AttentionParams params;
+  params.dtype = DType::kFloat16;
+  params.q_heads = params.kv_heads = 1;
+  params.head_dim = 8;  // o: 16 bytes a token; LSE: 4
+  const auto answer = [&](uint32_t q_tokens, bool return_lse) {
+    return CheckUnaryAnswer(*AttendShape::Make(params, {q_tokens}, {0}, return_lse, limits));
+  };
+  const uint32_t most = (wire::kMaxMessageBytes - 1024) / 16;
+  EXPECT_TRUE(answer(most, false).ok());
+  EXPECT_EQ(answer(most + 1, false).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(answer(most, true).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(answer(most, true).message(), ::testing::HasSubstr("AttendStream"));
 }
 
 }  // namespace

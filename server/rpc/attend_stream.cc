@@ -30,7 +30,7 @@ AttendStream* AttendStream::Start(const AttendEnvironment& environment, StripeTa
     stream->tenant_ = *std::move(tenant);
     stream->ReadNext();
   } else {
-    environment.observer->OnRejected(RejectReason::kInvalid);
+    CountEnding(tenant.status(), Station::kReceive, environment.observer);
     stream->FinishWith(tenant.status());
   }
   return stream.get();
@@ -43,6 +43,7 @@ AttendStream::AttendStream(const AttendEnvironment& environment, StripeTable* st
       registry_(registry),
       context_(context),
       started_(environment.clock->Now()),
+      send_watch_(std::make_shared<SendWatch>(environment, context)),
       outbox_(environment.limits.chunk_bytes) {
   environment_.observer->OnRpcStarted(RpcMethod::kAttendStream);
 }
@@ -63,7 +64,7 @@ void AttendStream::OnReadDone(bool ok) {
   const absl::Status status = HandleMessage();
   incoming_.Clear();
   if (!status.ok()) {
-    environment_.observer->OnRejected(RejectReason::kInvalid);
+    CountEnding(status, Station::kReceive, environment_.observer);
     return Break(absl::CancelledError("a malformed message ended the stream"), status);
   }
   absl::MutexLock lock(&mutex_);
@@ -71,55 +72,62 @@ void AttendStream::OnReadDone(bool ok) {
 }
 
 absl::Status AttendStream::HandleMessage() {
-  const absl::StatusOr<ByteBudget::Charge> charge =
-      environment_.admission->AdmitMessage(static_cast<int64_t>(incoming_.Length()));
   const absl::StatusOr<wire::DecodedAttendStreamRequest> message = wire::DecodeAttendStreamRequest(incoming_);
   if (!message.ok()) return message.status();
   const std::shared_ptr<StreamCall> call = FindCall(message->id);
+  const bool opens = message->header.has_value();
   if (message->cancel) {
     if (call == nullptr) return absl::OkStatus();
-    if (message->header.has_value() || !message->payload.empty()) {
+    if (opens || !message->payload.empty()) {
       call->End(absl::InvalidArgumentError("cancel: such a message carries nothing else"));
     } else {
       call->End(absl::CancelledError("the caller cancelled"));
     }
-  } else if (!charge.ok()) {
-    if (call != nullptr || message->header.has_value()) Refuse(message->id, charge.status());
-  } else if (message->header.has_value()) {
-    OpenCall(*message);
-  } else if (call != nullptr) {
-    call->Receive(message->payload_offset, message->payload);
+    return absl::OkStatus();
   }
-  // Anything else belongs to a call that has ended while its chunks were on their way.
+  if (call != nullptr && opens) {
+    call->End(absl::InvalidArgumentError(absl::StrCat("id: ", message->id, " names a call that is open")));
+    return absl::OkStatus();
+  }
+  // A chunk of a call that has ended while it was on its way.
+  if (call == nullptr && !opens) return absl::OkStatus();
+
+  const absl::StatusOr<ByteBudget::Charge> charge = environment_.admission->AdmitMessage(
+      tenant_, static_cast<int64_t>(incoming_.Length()), opens ? 0 : call->held_bytes());
+  if (opens) {
+    charge.ok() ? OpenCall(*message) : Refuse(message->id, charge.status());
+  } else {
+    charge.ok() ? call->Receive(message->payload_offset, message->payload) : call->End(charge.status());
+  }
   return absl::OkStatus();
 }
 
 void AttendStream::OpenCall(const wire::DecodedAttendStreamRequest& message) {
-  if (const std::shared_ptr<StreamCall> open = FindCall(message.id)) {
-    return open->End(absl::InvalidArgumentError(absl::StrCat("id: ", message.id, " names a call that is open")));
-  }
   size_t open_calls;
   {
     absl::MutexLock lock(&mutex_);
     open_calls = calls_.size();
   }
   if (static_cast<int64_t>(open_calls) >= environment_.limits.max_stream_calls) {
-    environment_.observer->OnRejected(RejectReason::kStreamCalls);
-    return Refuse(message.id, absl::ResourceExhaustedError(absl::StrCat(
-                                  "the stream has ", open_calls, " open calls, as many as one stream may have")));
+    return Refuse(message.id,
+                  WithReason(absl::ResourceExhaustedError(absl::StrCat("the stream has ", open_calls,
+                                                                       " open calls, as many as one stream may have")),
+                             RejectReason::kStreamCalls));
   }
   const bool striped = message.stripe.has_value();
+  bool late = false;
   absl::StatusOr<std::shared_ptr<StreamCall>> call =
-      striped ? stripes_->FindOrCreate(tenant_, *message.stripe, *message.header, [&] { return MakeCall(message); })
+      striped ? stripes_->FindOrCreate(
+                    tenant_, *message.stripe, *message.header, [&] { return MakeCall(message); }, &late)
               : MakeCall(message);
-  if (!call.ok()) return Refuse(message.id, call.status());
+  if (!call.ok()) return late ? AnswerLate(message.id, call.status()) : Refuse(message.id, call.status());
   bool broken;
   {
     absl::MutexLock lock(&mutex_);
     broken = broken_.has_value() || finished_;
     if (!broken) calls_.emplace(message.id, *call);
   }
-  if (broken) return (*call)->End(absl::CancelledError("the stream ended"));
+  if (broken) return (*call)->StreamBroke(this, absl::CancelledError("the stream ended"));
   // From here on the call may end, and be answered, at any time.
   const absl::Status joined = (*call)->Join(striped ? message.stripe->index() : 0, shared_from_this(), message.id);
   if (!joined.ok()) {
@@ -128,7 +136,7 @@ void AttendStream::OpenCall(const wire::DecodedAttendStreamRequest& message) {
       calls_.erase(message.id);
     }
     (*call)->End(joined);
-    return Refuse(message.id, joined);
+    return AnswerLate(message.id, joined);
   }
   if (striped) stripes_->DropIfJoined(tenant_, *message.stripe, **call);
   (*call)->Receive(message.payload_offset, message.payload);
@@ -136,21 +144,23 @@ void AttendStream::OpenCall(const wire::DecodedAttendStreamRequest& message) {
 
 absl::StatusOr<std::shared_ptr<StreamCall>> AttendStream::MakeCall(const wire::DecodedAttendStreamRequest& message) {
   absl::StatusOr<AttendSpec> spec = ToAttendSpec(*message.header, environment_.limits.request);
-  if (!spec.ok()) {
-    environment_.observer->OnRejected(RejectReason::kInvalid);
-    return spec.status();
-  }
+  if (!spec.ok()) return spec.status();
   StreamCall::Opening opening;
   opening.spec = *std::move(spec);
   opening.tenant = tenant_;
   opening.deadline = DeadlineOf(*context_, *environment_.clock);
   opening.timeout = ToTimeout(message.timeout_us);
+  opening.message_bytes = static_cast<int64_t>(incoming_.Length());
   if (message.stripe.has_value()) opening.streams = message.stripe->count();
   return StreamCall::Create(environment_, std::move(opening));
 }
 
 void AttendStream::Refuse(uint64_t id, const absl::Status& status) {
-  if (const std::shared_ptr<StreamCall> call = FindCall(id)) return call->End(status);
+  CountEnding(status, Station::kReceive, environment_.observer);
+  AnswerLate(id, status);
+}
+
+void AttendStream::AnswerLate(uint64_t id, const absl::Status& status) {
   StreamAnswer answer;
   answer.id = id;
   answer.status = status;
@@ -158,14 +168,16 @@ void AttendStream::Refuse(uint64_t id, const absl::Status& status) {
 }
 
 void AttendStream::TakeAnswer(StreamAnswer answer) {
-  const absl::Duration retry_after =
-      absl::IsResourceExhausted(answer.status) ? environment_.scheduler->RetryAfter() : absl::ZeroDuration();
+  const absl::Duration retry_after = absl::IsResourceExhausted(answer.status)
+                                         ? RetryAfter(answer.status, environment_.scheduler->RetryAfter())
+                                         : absl::ZeroDuration();
   absl::MutexLock lock(&mutex_);
   if (answer.call != nullptr) {
     const auto call = calls_.find(answer.id);
     if (call != calls_.end() && call->second == answer.call) calls_.erase(call);
   }
-  if (finished_) return;
+  if (broken_.has_value() && answer.status.ok()) answer.call->NotSent(broken_->calls_end);
+  if (broken_.has_value() || finished_) return Advance();
   outbox_.Push(std::move(answer), retry_after);
   Advance();
 }
@@ -174,23 +186,25 @@ void AttendStream::OnWriteDone(bool ok) {
   absl::MutexLock lock(&mutex_);
   writing_ = false;
   write_failed_ = !ok;
-  if (ok && outgoing_.completes.has_value()) {
-    environment_.observer->OnStage(Stage::kSend, environment_.clock->Now() - *outgoing_.completes);
+  send_watch_->Sent();
+  if (ok) {
+    if (outgoing_.completes != nullptr) {
+      environment_.observer->OnStage(Stage::kSend, environment_.clock->Now() - outgoing_.ended);
+    }
   }
-  outgoing_ = {};
+  outgoing_.buffer.Clear();
+  // An answer that was not sent is counted when the stream breaks.
+  if (ok || broken_.has_value()) outgoing_.completes = nullptr;
   Advance();
 }
 
 void AttendStream::OnCancel() {
-  const absl::Status reason = CancellationReason(*context_);
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!outbox_.empty() || writing_ || write_failed_) CountEnding(reason, Station::kSend, environment_.observer);
-  }
+  const absl::Status reason = send_watch_->Reason();
   Break(reason, reason);
 }
 
 void AttendStream::OnDone() {
+  send_watch_->Close();
   registry_->Remove(this);
   absl::StatusCode code;
   {
@@ -208,12 +222,17 @@ void AttendStream::CloseWhenIdle() {
 }
 
 void AttendStream::Break(const absl::Status& calls_end, const absl::Status& stream_end) {
+  std::vector<std::shared_ptr<StreamCall>> unsent;
   {
     absl::MutexLock lock(&mutex_);
     if (broken_.has_value() || finished_) return;
-    broken_ = stream_end;
+    broken_ = {calls_end, stream_end};
+    unsent = outbox_.Clear();
+    if (outgoing_.completes != nullptr) unsent.push_back(outgoing_.completes);
   }
-  for (const std::shared_ptr<StreamCall>& call : OpenCalls()) call->End(calls_end);
+  for (const std::shared_ptr<StreamCall>& call : unsent) call->NotSent(calls_end);
+  unsent.clear();
+  for (const std::shared_ptr<StreamCall>& call : OpenCalls()) call->StreamBroke(this, calls_end);
   absl::MutexLock lock(&mutex_);
   Advance();
 }
@@ -243,14 +262,12 @@ void AttendStream::ReadNext() {
 
 void AttendStream::Advance() {
   if (finished_ || writing_) return;
-  if (broken_.has_value()) {
-    outbox_.Clear();
-    return FinishWith(*broken_);
-  }
+  if (broken_.has_value()) return FinishWith(broken_->stream_end);
   if (write_failed_) return;
   if (!outbox_.empty()) {
     outgoing_ = outbox_.Pop();
     writing_ = true;
+    send_watch_->Sending();
     StartWrite(&outgoing_.buffer);
     if (reading_paused_) ReadNext();
     return;

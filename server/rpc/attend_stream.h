@@ -24,6 +24,7 @@
 #include "proto/wire/attend_decode.h"
 #include "server/rpc/attend_environment.h"
 #include "server/rpc/outbox.h"
+#include "server/rpc/send_watch.h"
 #include "server/rpc/stream_call.h"
 #include "server/rpc/stream_registry.h"
 #include "server/rpc/stripe_table.h"
@@ -57,10 +58,12 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   absl::Status HandleMessage();
   void OpenCall(const wire::DecodedAttendStreamRequest& message);
   absl::StatusOr<std::shared_ptr<StreamCall>> MakeCall(const wire::DecodedAttendStreamRequest& message);
-  // Answers a call that never came to be, or ends one that did.
+  // Answers a call that never came to be, and counts it.
   void Refuse(uint64_t id, const absl::Status& status);
+  // Answers for a call that other streams carry and that has been counted.
+  void AnswerLate(uint64_t id, const absl::Status& status);
   std::shared_ptr<StreamCall> FindCall(uint64_t id);
-  // Ends every open call with `calls_end`, and the stream with `stream_end`.
+  // Ends every open call, and every answer that has not been sent, with `calls_end`, and the stream with `stream_end`.
   void Break(const absl::Status& calls_end, const absl::Status& stream_end);
   std::vector<std::shared_ptr<StreamCall>> OpenCalls();
 
@@ -74,6 +77,7 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   StreamRegistry* const registry_;
   grpc::CallbackServerContext* const context_;
   const absl::Time started_;
+  const std::shared_ptr<SendWatch> send_watch_;
   std::string tenant_;
   std::shared_ptr<AttendStream> self_;  // until OnDone
   grpc::ByteBuffer incoming_;           // gRPC's while a read is under way, else the handler's
@@ -87,7 +91,11 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   bool reading_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;  // the client sends no more
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;      // CloseWhenIdle
-  std::optional<absl::Status> broken_ ABSL_GUARDED_BY(mutex_);
+  struct Breaking {
+    absl::Status calls_end;
+    absl::Status stream_end;
+  };
+  std::optional<Breaking> broken_ ABSL_GUARDED_BY(mutex_);
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish has been called: gRPC takes nothing more
   absl::StatusCode code_ ABSL_GUARDED_BY(mutex_) = absl::StatusCode::kOk;
 };

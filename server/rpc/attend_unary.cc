@@ -52,48 +52,46 @@ grpc::ServerUnaryReactor* AttendUnary::Start(const AttendEnvironment& environmen
   // is not const; only the generated signature is.
   const_cast<grpc::ByteBuffer*>(request)->Clear();
   if (!received.ok()) {
-    call->Refuse(received);
+    call->FinishWith(received, Station::kReceive);
     return call;
   }
   const std::shared_ptr<AttendJob> job = call->job_;
   job->times().queued = environment.clock->Now();
   environment.observer->OnStage(Stage::kReceive, job->times().queued - call->started_);
   const absl::Status queued = environment.scheduler->Enqueue(job);
-  if (!queued.ok()) {
-    CountNotQueued(queued, environment.observer);
-    job->Finish(queued);
-  }
+  if (!queued.ok()) job->Finish(WithReason(queued, RejectReason::kQueue));
   return call;
 }
 
 AttendUnary::AttendUnary(const AttendEnvironment& environment, grpc::CallbackServerContext* context,
                          grpc::ByteBuffer* response)
-    : environment_(environment), context_(context), response_(response), started_(environment.clock->Now()) {
+    : environment_(environment),
+      context_(context),
+      response_(response),
+      started_(environment.clock->Now()),
+      send_watch_(std::make_shared<SendWatch>(environment, context)) {
   environment_.observer->OnRpcStarted(RpcMethod::kAttend);
 }
 
 absl::Status AttendUnary::Receive(const grpc::ByteBuffer& request) {
-  const auto invalid = [this](absl::Status status) {
-    environment_.observer->OnRejected(RejectReason::kInvalid);
-    return status;
-  };
-  absl::StatusOr<ByteBudget::Charge> message_charge =
-      environment_.admission->AdmitMessage(static_cast<int64_t>(request.Length()));
-  if (!message_charge.ok()) return message_charge.status();
   absl::StatusOr<std::string> tenant = TenantOf(*context_);
-  if (!tenant.ok()) return invalid(tenant.status());
+  if (!tenant.ok()) return tenant.status();
+  const auto message_bytes = static_cast<int64_t>(request.Length());
+  const absl::StatusOr<ByteBudget::Charge> message_charge =
+      environment_.admission->AdmitMessage(*tenant, message_bytes);
+  if (!message_charge.ok()) return message_charge.status();
   const absl::StatusOr<wire::DecodedAttendRequest> message = wire::DecodeAttendRequest(request);
-  if (!message.ok()) return invalid(message.status());
-  if (!message->header.has_value()) return invalid(absl::InvalidArgumentError("header: missing"));
+  if (!message.ok()) return message.status();
+  if (!message->header.has_value()) return absl::InvalidArgumentError("header: missing");
   absl::StatusOr<AttendSpec> spec = ToAttendSpec(*message->header, environment_.limits.request);
-  if (!spec.ok()) return invalid(spec.status());
-  if (absl::Status sizes = CheckPayloads(*message, spec->shape); !sizes.ok()) return invalid(std::move(sizes));
+  if (!spec.ok()) return spec.status();
+  if (absl::Status fits = CheckUnaryAnswer(spec->shape); !fits.ok()) return fits;
+  if (absl::Status sizes = CheckPayloads(*message, spec->shape); !sizes.ok()) return sizes;
   const absl::Time deadline = DeadlineOf(*context_, *environment_.clock);
   if (deadline <= environment_.clock->Now()) {
-    environment_.observer->OnExpired(Station::kReceive);
     return absl::DeadlineExceededError("the deadline passed before the call was received");
   }
-  absl::StatusOr<Admission::Grant> grant = environment_.admission->AdmitCall(spec->shape);
+  absl::StatusOr<Admission::Grant> grant = environment_.admission->AdmitCall(*tenant, spec->shape, message_bytes);
   if (!grant.ok()) return grant.status();
 
   std::byte* const input = grant->input.data();
@@ -111,7 +109,7 @@ absl::Status AttendUnary::Receive(const grpc::ByteBuffer& request) {
 
 void AttendUnary::OnCancel() {
   if (job_ == nullptr) return;
-  const absl::Status reason = CancellationReason(*context_);
+  const absl::Status reason = send_watch_->Reason();
   if (job_->Finish(reason)) {
     environment_.scheduler->Forget(*job_);
   } else if (code_ == absl::StatusCode::kOk) {
@@ -120,6 +118,7 @@ void AttendUnary::OnCancel() {
 }
 
 void AttendUnary::OnDone() {
+  send_watch_->Close();
   const absl::Time now = environment_.clock->Now();
   if (job_ != nullptr && code_ == absl::StatusCode::kOk) {
     environment_.observer->OnStage(Stage::kSend, now - job_->times().finished);
@@ -128,22 +127,23 @@ void AttendUnary::OnDone() {
   delete this;
 }
 
-void AttendUnary::Refuse(const absl::Status& status) { FinishWith(status); }
-
 void AttendUnary::Answer(const absl::Status& status, Job::State where) {
-  CountEnding(status, StationOf(where), environment_.observer);
   if (status.ok()) {
     environment_.observer->OnStage(Stage::kQueue, job_->times().launched - job_->times().queued);
     job_->input().Release();
     grpc::ByteBuffer answer = EncodeAnswer(job_);
     response_->Swap(&answer);
+    send_watch_->Sending();
   }
-  FinishWith(status);
+  FinishWith(status, StationOf(where));
 }
 
-void AttendUnary::FinishWith(const absl::Status& status) {
+void AttendUnary::FinishWith(const absl::Status& status, Station where) {
   code_ = status.code();
-  if (absl::IsResourceExhausted(status)) AddRetryPushback(environment_.scheduler->RetryAfter(), context_);
+  CountEnding(status, where, environment_.observer);
+  if (absl::IsResourceExhausted(status)) {
+    AddRetryPushback(RetryAfter(status, environment_.scheduler->RetryAfter()), context_);
+  }
   Finish(ToGrpcStatus(status));
 }
 

@@ -17,12 +17,13 @@
 #include "server/request/attend_job.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/attend_environment.h"
+#include "server/rpc/send_watch.h"
 #include "server/scheduler/job.h"
 
 namespace tessera {
 
-// Owned by gRPC from Start to OnDone, where it deletes itself. Exactly one call of Refuse or Answer finishes the RPC:
-// Refuse while there is no job, Answer as the job's DoneFn.
+// Owned by gRPC from Start to OnDone, where it deletes itself. FinishWith is called once: by Start while there is no
+// job, by Answer, the job's DoneFn, where there is one.
 class AttendUnary final : public grpc::ServerUnaryReactor {
  public:
   // `request` and `response` are the RPC's own and live until OnDone.
@@ -35,17 +36,17 @@ class AttendUnary final : public grpc::ServerUnaryReactor {
   void OnCancel() override;
   void OnDone() override;
 
-  // Charges, parses, checks and copies the message into a job. After an error there is no job and the refusal has been
-  // counted.
+  // Charges, parses, checks and copies the message into a job. After an error there is no job.
   absl::Status Receive(const grpc::ByteBuffer& request);
-  void Refuse(const absl::Status& status);
   void Answer(const absl::Status& status, Job::State where);
-  void FinishWith(const absl::Status& status);
+  // Counts and sends the ending.
+  void FinishWith(const absl::Status& status, Station where);
 
   const AttendEnvironment& environment_;
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const response_;
   const absl::Time started_;
+  const std::shared_ptr<SendWatch> send_watch_;
   Admission::Ticket ticket_;
   std::shared_ptr<AttendJob> job_;
   std::atomic<absl::StatusCode> code_ = absl::StatusCode::kOk;

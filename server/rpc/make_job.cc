@@ -11,8 +11,9 @@ std::shared_ptr<AttendJob> MakeAttendJob(AttendSpec spec, std::string tenant, ab
   traits.tenant = std::move(tenant);
   traits.priority = spec.priority;
   traits.cost = AttendJob::Cost(spec.shape);
-  traits.bytes = spec.shape.input_bytes() + spec.shape.output_bytes();
+  traits.bytes = spec.shape.held_bytes();
   traits.tokens = spec.shape.q_tokens;
+  traits.sequences = spec.shape.sequences();
   traits.deadline = deadline;
   return std::make_shared<AttendJob>(std::move(traits), std::move(spec.shape), std::move(grant.input),
                                      std::move(grant.output), std::move(grant.charge), std::move(done));

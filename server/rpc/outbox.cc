@@ -44,7 +44,10 @@ Outbox::Message Outbox::Pop() {
   if (pending.position == answer.end) {
     *message.mutable_status() = ToCallStatus(answer.status, pending.retry_after);
     bytes_ -= kAnswerBytes;
-    if (answer.status.ok()) out.completes = answer.job->times().finished;
+    if (answer.status.ok()) {
+      out.completes = answer.call;
+      out.ended = answer.job->times().finished;
+    }
     out.buffer = wire::EncodeAttendStreamResponse(message, payload);
   } else {
     out.buffer = wire::EncodeAttendStreamResponse(message, payload);
@@ -53,9 +56,14 @@ Outbox::Message Outbox::Pop() {
   return out;
 }
 
-void Outbox::Clear() {
+std::vector<std::shared_ptr<StreamCall>> Outbox::Clear() {
+  std::vector<std::shared_ptr<StreamCall>> lost;
+  for (Pending& pending : answers_) {
+    if (pending.answer.status.ok()) lost.push_back(std::move(pending.answer.call));
+  }
   answers_.clear();
   bytes_ = 0;
+  return lost;
 }
 
 }  // namespace tessera

@@ -4,7 +4,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <optional>
+#include <memory>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -19,8 +20,9 @@ class Outbox {
  public:
   struct Message {
     grpc::ByteBuffer buffer;
-    // When the call ended whose OK answer this message completes.
-    std::optional<absl::Time> completes;
+    // Of the OK answer that this message completes: its call, and when that ended.
+    std::shared_ptr<StreamCall> completes;
+    absl::Time ended;
   };
 
   explicit Outbox(int64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
@@ -29,7 +31,8 @@ class Outbox {
   void Push(StreamAnswer answer, absl::Duration retry_after);
   // The next message. REQUIRES: !empty().
   Message Pop();
-  void Clear();
+  // Drops everything. Returns the calls whose OK answers are lost.
+  std::vector<std::shared_ptr<StreamCall>> Clear();
 
   bool empty() const { return answers_.empty(); }
   // Payload still to be made into messages, plus a constant for each answer.

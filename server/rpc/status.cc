@@ -3,11 +3,23 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace tessera {
 namespace {
+
+constexpr absl::string_view kReasonPayload = "tessera.dev/reject_reason";
+
+// Of RESOURCE_EXHAUSTED.
+RejectReason ReasonOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kReasonPayload);
+  int reason;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &reason)) return RejectReason::kDeviceMemory;
+  return static_cast<RejectReason>(reason);
+}
 
 std::string ShortMessage(const absl::Status& status) {
   return std::string(status.message().substr(0, kMaxStatusMessageBytes));
@@ -54,15 +66,23 @@ Station StationOf(Job::State state) {
   return Station::kSend;
 }
 
+absl::Status WithReason(absl::Status status, RejectReason reason) {
+  if (absl::IsResourceExhausted(status)) {
+    status.SetPayload(kReasonPayload, absl::Cord(absl::StrCat(static_cast<int>(reason))));
+  }
+  return status;
+}
+
 void CountEnding(const absl::Status& status, Station where, RpcObserver* observer) {
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded:
       return observer->OnExpired(where);
     case absl::StatusCode::kCancelled:
       return observer->OnCancelled(where);
+    case absl::StatusCode::kInvalidArgument:
+      return observer->OnRejected(RejectReason::kInvalid);
     case absl::StatusCode::kResourceExhausted:
-      if (where != Station::kReceive) observer->OnRejected(RejectReason::kDeviceMemory);
-      return;
+      return observer->OnRejected(ReasonOf(status));
     case absl::StatusCode::kUnavailable:
       return observer->OnRejected(RejectReason::kDraining);
     default:
@@ -70,8 +90,15 @@ void CountEnding(const absl::Status& status, Station where, RpcObserver* observe
   }
 }
 
-void CountNotQueued(const absl::Status& status, RpcObserver* observer) {
-  if (absl::IsResourceExhausted(status)) observer->OnRejected(RejectReason::kQueue);
+absl::Duration RetryAfter(const absl::Status& status, absl::Duration queue_time) {
+  switch (ReasonOf(status)) {
+    case RejectReason::kByteBudget:
+    case RejectReason::kStaging:
+    case RejectReason::kDeviceMemory:
+      return std::max(queue_time, kMemoryRetry);
+    default:
+      return queue_time;
+  }
 }
 
 }  // namespace tessera

@@ -27,12 +27,17 @@ void AddRetryPushback(absl::Duration retry_after, grpc::CallbackServerContext* c
 // Where a call in `state` is.
 Station StationOf(Job::State state);
 
-// Counts an admitted call that ended with an error: expired, cancelled or rejected. RESOURCE_EXHAUSTED on reception has
-// been counted, with its reason, by who said so. OK and other codes count as handled RPCs alone.
+// `status`, with what was full. Whoever refuses a call for want of room says so; nobody but CountEnding counts it.
+absl::Status WithReason(absl::Status status, RejectReason reason);
+
+// Counts a call that ended with an error, once: expired, cancelled or rejected. RESOURCE_EXHAUSTED without a reason is
+// the device's. OK and other codes count as handled RPCs alone.
 void CountEnding(const absl::Status& status, Station where, RpcObserver* observer);
 
-// Counts a job that the scheduler would not take, where CountEnding does not.
-void CountNotQueued(const absl::Status& status, RpcObserver* observer);
+// When a caller refused with `status` should come back, the queue needing `queue_time` to empty. Memory comes back call
+// by call and not at once, so there the answer is at least kMemoryRetry.
+inline constexpr absl::Duration kMemoryRetry = absl::Milliseconds(25);
+absl::Duration RetryAfter(const absl::Status& status, absl::Duration queue_time);
 
 }  // namespace tessera
 

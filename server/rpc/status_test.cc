@@ -36,22 +36,31 @@ TEST(StatusTest, EndingsAreCountedOnceUnderTheirOwnName) {
   RecordingObserver observer;
   CountEnding(absl::DeadlineExceededError(""), Station::kQueue, &observer);
   CountEnding(absl::CancelledError(""), Station::kRun, &observer);
-  CountEnding(absl::ResourceExhaustedError(""), Station::kReceive, &observer);
+  CountEnding(WithReason(absl::ResourceExhaustedError(""), RejectReason::kQueue), Station::kReceive, &observer);
+  CountEnding(absl::InvalidArgumentError(""), Station::kReceive, &observer);
   CountEnding(absl::ResourceExhaustedError(""), Station::kRun, &observer);
   CountEnding(absl::UnavailableError(""), Station::kRun, &observer);
   CountEnding(absl::OkStatus(), Station::kRun, &observer);
   CountEnding(absl::InternalError(""), Station::kRun, &observer);
   EXPECT_THAT(observer.expired(), ElementsAre(Station::kQueue));
   EXPECT_THAT(observer.cancelled(), ElementsAre(Station::kRun));
-  EXPECT_THAT(observer.rejected(), ElementsAre(RejectReason::kDeviceMemory, RejectReason::kDraining));
+  EXPECT_THAT(observer.rejected(), ElementsAre(RejectReason::kQueue, RejectReason::kInvalid,
+                                               RejectReason::kDeviceMemory, RejectReason::kDraining));
 }
 
-TEST(StatusTest, FullQueueIsCountedWhereItRefuses) {
-  RecordingObserver observer;
-  CountNotQueued(absl::ResourceExhaustedError(""), &observer);
-  CountNotQueued(absl::UnavailableError(""), &observer);
-  CountNotQueued(absl::DeadlineExceededError(""), &observer);
-  EXPECT_THAT(observer.rejected(), ElementsAre(RejectReason::kQueue));
+TEST(StatusTest, ReasonsAreForWantOfRoomAlone) {
+  EXPECT_EQ(WithReason(absl::OkStatus(), RejectReason::kQueue), absl::OkStatus());
+  EXPECT_EQ(WithReason(absl::InvalidArgumentError("x"), RejectReason::kQueue), absl::InvalidArgumentError("x"));
+}
+
+TEST(StatusTest, FullMemoryAsksForMoreThanTheTimeOfAnEmptyQueue) {
+  const absl::Status full = absl::ResourceExhaustedError("");
+  for (const RejectReason reason : {RejectReason::kByteBudget, RejectReason::kStaging, RejectReason::kDeviceMemory}) {
+    EXPECT_EQ(RetryAfter(WithReason(full, reason), absl::Milliseconds(1)), kMemoryRetry);
+    EXPECT_EQ(RetryAfter(WithReason(full, reason), absl::Seconds(1)), absl::Seconds(1));
+  }
+  EXPECT_EQ(RetryAfter(full, absl::Milliseconds(1)), kMemoryRetry) << "the device's";
+  EXPECT_EQ(RetryAfter(WithReason(full, RejectReason::kQueue), absl::Milliseconds(1)), absl::Milliseconds(1));
 }
 
 }  // namespace

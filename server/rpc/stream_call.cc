@@ -17,7 +17,8 @@ absl::Time Earlier(absl::Time deadline, absl::Time now, absl::Duration timeout) 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<StreamCall>> StreamCall::Create(const AttendEnvironment& environment, Opening opening) {
-  absl::StatusOr<Admission::Grant> grant = environment.admission->AdmitCall(opening.spec.shape);
+  absl::StatusOr<Admission::Grant> grant =
+      environment.admission->AdmitCall(opening.tenant, opening.spec.shape, opening.message_bytes);
   if (!grant.ok()) return grant.status();
   const absl::Duration timeout = opening.timeout;
   std::shared_ptr<StreamCall> call(new StreamCall(environment, std::move(opening), *std::move(grant)));
@@ -31,14 +32,16 @@ StreamCall::StreamCall(const AttendEnvironment& environment, Opening opening, Ad
       opened_(environment.clock->Now()),
       tenant_(std::move(opening.tenant)),
       deadline_(Earlier(opening.deadline, opened_, opening.timeout)),
-      shape_(std::move(opening.spec.shape)),
-      priority_(opening.spec.priority),
+      held_bytes_(opening.spec.shape.held_bytes()),
+      output_bytes_(opening.spec.shape.output_bytes()),
       ticket_(std::move(grant.ticket)),
+      spec_(std::move(opening.spec)),
       grant_(std::move(grant)),
-      received_(static_cast<uint64_t>(shape_.input_bytes())),
+      received_(static_cast<uint64_t>(spec_->shape.input_bytes())),
       participants_(opening.streams),
       missing_(opening.streams),
-      senders_(opening.streams) {}
+      senders_(opening.streams),
+      last_chunk_(opened_) {}
 
 void StreamCall::WatchDeadline(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
@@ -47,6 +50,25 @@ void StreamCall::WatchDeadline(absl::Time deadline) {
       call->End(absl::DeadlineExceededError("the call's timeout_us passed"));
     }
   });
+}
+
+void StreamCall::WatchAssembly() {
+  assembly_token_ =
+      environment_.deadlines->Add(last_chunk_ + environment_.limits.assembly_timeout, [weak = weak_from_this()] {
+        if (const std::shared_ptr<StreamCall> call = weak.lock()) call->CheckAssembly();
+      });
+}
+
+void StreamCall::CheckAssembly() {
+  const absl::Duration timeout = environment_.limits.assembly_timeout;
+  {
+    absl::MutexLock lock(&mutex_);
+    assembly_token_.reset();
+    // Once every byte is there, it is for the stripe table to wait for streams.
+    if (ended_.has_value() || received_.complete()) return;
+    if (environment_.clock->Now() < last_chunk_ + timeout) return WatchAssembly();
+  }
+  End(absl::DeadlineExceededError(absl::StrCat("payload: no chunk came for ", absl::FormatDuration(timeout))));
 }
 
 absl::Status StreamCall::Join(uint32_t index, std::shared_ptr<AnswerSink> sink, uint64_t id) {
@@ -76,6 +98,7 @@ void StreamCall::Receive(uint64_t offset, const wire::PayloadRef& payload) {
                                                   : received_.Add(offset, payload.size());
     if (claimed.ok() && !payload.empty()) {
       destination = grant_->input.data() + offset;
+      last_chunk_ = environment_.clock->Now();
       ++copying_;
     }
   }
@@ -94,11 +117,14 @@ void StreamCall::QueueIfComplete() {
   std::shared_ptr<AttendJob> job;
   {
     absl::MutexLock lock(&mutex_);
-    if (ended_.has_value() || job_ != nullptr || missing_ > 0 || copying_ > 0 || !received_.complete()) return;
-    job_ = MakeAttendJob({shape_, priority_}, tenant_, deadline_, *std::move(grant_),
+    if (ended_.has_value() || job_ != nullptr) return;
+    if (!received_.complete() && !assembly_token_.has_value()) WatchAssembly();
+    if (missing_ > 0 || copying_ > 0 || !received_.complete()) return;
+    job_ = MakeAttendJob(*std::move(spec_), tenant_, deadline_, *std::move(grant_),
                          [call = weak_from_this()](const absl::Status& status, Job::State where) {
                            if (const auto self = call.lock()) self->Deliver(status, where);
                          });
+    spec_.reset();
     grant_.reset();
     job_->times().received = opened_;
     job_->times().queued = environment_.clock->Now();
@@ -106,10 +132,7 @@ void StreamCall::QueueIfComplete() {
   }
   environment_.observer->OnStage(Stage::kReceive, job->times().queued - opened_);
   const absl::Status queued = environment_.scheduler->Enqueue(job);
-  if (!queued.ok()) {
-    CountNotQueued(queued, environment_.observer);
-    job->Finish(queued);
-  }
+  if (!queued.ok()) job->Finish(WithReason(queued, RejectReason::kQueue));
 }
 
 void StreamCall::SenderDone() {
@@ -133,20 +156,39 @@ void StreamCall::End(const absl::Status& status) {
   if (job->Finish(status)) environment_.scheduler->Forget(*job);
 }
 
+void StreamCall::StreamBroke(const AnswerSink* sink, const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (ended_.has_value()) return;
+    if (broken_ == nullptr) broken_ = sink;
+  }
+  End(status);
+}
+
+void StreamCall::NotSent(const absl::Status& status) {
+  if (!not_sent_.exchange(true)) CountEnding(status, Station::kSend, environment_.observer);
+}
+
 void StreamCall::Deliver(const absl::Status& status, Job::State where) {
   std::vector<Participant> participants;
   std::shared_ptr<AttendJob> job;
   std::optional<DeadlineWatch::Token> deadline_token;
+  std::optional<DeadlineWatch::Token> assembly_token;
+  absl::Status told = status;  // to every stream but the broken one
+  const AnswerSink* broken;
   {
     absl::MutexLock lock(&mutex_);
-    ended_ = status;
+    broken = broken_;
+    if (broken != nullptr && absl::IsCancelled(status)) told = absl::UnavailableError("a stream of the call broke");
+    ended_ = told;
     participants.swap(participants_);
     deadline_token.swap(deadline_token_);
+    assembly_token.swap(assembly_token_);
     job.swap(job_);
     ReleaseMemory();
   }
   if (deadline_token.has_value()) environment_.deadlines->Remove(*deadline_token);
-  if (absl::IsInvalidArgument(status)) environment_.observer->OnRejected(RejectReason::kInvalid);
+  if (assembly_token.has_value()) environment_.deadlines->Remove(*assembly_token);
   CountEnding(status, StationOf(where), environment_.observer);
   if (status.ok()) {
     environment_.observer->OnStage(Stage::kQueue, job->times().launched - job->times().queued);
@@ -154,13 +196,13 @@ void StreamCall::Deliver(const absl::Status& status, Job::State where) {
   } else {
     job = nullptr;
   }
-  const int64_t total = shape_.output_bytes();
+  const int64_t total = output_bytes_;
   const auto count = static_cast<int64_t>(participants.size());
   const int64_t range = (total + count - 1) / count;
   for (int64_t i = 0; i < count; ++i) {
     Participant& participant = participants[static_cast<size_t>(i)];
     if (participant.sink == nullptr) continue;
-    StreamAnswer answer{participant.id, status, shared_from_this(), job};
+    StreamAnswer answer{participant.id, participant.sink.get() == broken ? status : told, shared_from_this(), job};
     if (status.ok()) {
       answer.begin = std::min(total, i * range);
       answer.end = std::min(total, (i + 1) * range);
@@ -170,7 +212,9 @@ void StreamCall::Deliver(const absl::Status& status, Job::State where) {
 }
 
 void StreamCall::ReleaseMemory() {
-  if (ended_.has_value() && copying_ == 0) grant_.reset();
+  if (!ended_.has_value() || copying_ > 0) return;
+  spec_.reset();
+  grant_.reset();
 }
 
 }  // namespace tessera

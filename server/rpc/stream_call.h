@@ -3,6 +3,7 @@
 #ifndef TESSERA_SERVER_RPC_STREAM_CALL_H_
 #define TESSERA_SERVER_RPC_STREAM_CALL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -57,6 +58,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     absl::Time deadline = absl::InfiniteFuture();       // of the stream or the call, whichever is sooner
     absl::Duration timeout = absl::InfiniteDuration();  // the call's own, from now
     uint32_t streams = 1;
+    int64_t message_bytes = 0;  // of the message that opens it
   };
 
   // Takes memory for a call. Fails as Admission::AdmitCall does.
@@ -69,6 +71,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   absl::Status Join(uint32_t index, std::shared_ptr<AnswerSink> sink, uint64_t id);
   // Every stream has joined.
   bool joined() const;
+  // Charged for the call itself.
+  int64_t held_bytes() const { return held_bytes_; }
 
   // Copies a chunk, and queues the job when nothing is missing. A chunk that does not fit ends the call; one that comes
   // after the end is dropped. REQUIRES: the sender's Join succeeded.
@@ -77,6 +81,11 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void SenderDone();
   // Ends the call unless it has ended.
   void End(const absl::Status& status);
+  // Likewise, because the stream `sink` has gone. The other streams' caller has cancelled nothing: what is CANCELLED
+  // here is UNAVAILABLE there.
+  void StreamBroke(const AnswerSink* sink, const absl::Status& status);
+  // A stream could not send its part of the answer. Counts the call, once for all streams.
+  void NotSent(const absl::Status& status);
 
  private:
   struct Participant {
@@ -87,6 +96,9 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   StreamCall(const AttendEnvironment& environment, Opening opening, Admission::Grant grant);
 
   void WatchDeadline(absl::Time deadline);
+  // Ends the call when no chunk has come for assembly_timeout.
+  void WatchAssembly() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckAssembly();
   // Makes and queues the job where everything has come; otherwise does nothing.
   void QueueIfComplete();
   // Answers all participants. Runs once.
@@ -98,19 +110,24 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   const absl::Time opened_;
   const std::string tenant_;
   const absl::Time deadline_;
-  const AttendShape shape_;
-  const JobPriority priority_;
+  const int64_t held_bytes_;
+  const int64_t output_bytes_;
   const Admission::Ticket ticket_;
+  std::atomic<bool> not_sent_ = false;
 
   mutable absl::Mutex mutex_;
-  std::optional<Admission::Grant> grant_ ABSL_GUARDED_BY(mutex_);  // until the job takes it
+  std::optional<AttendSpec> spec_ ABSL_GUARDED_BY(mutex_);         // until the job takes it
+  std::optional<Admission::Grant> grant_ ABSL_GUARDED_BY(mutex_);  // likewise
   PayloadIntervals received_ ABSL_GUARDED_BY(mutex_);
   std::vector<Participant> participants_ ABSL_GUARDED_BY(mutex_);  // by index; a null sink has not joined
   uint32_t missing_ ABSL_GUARDED_BY(mutex_);                       // streams that have not joined
   uint32_t senders_ ABSL_GUARDED_BY(mutex_);                       // streams that may still send
   int copying_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time last_chunk_ ABSL_GUARDED_BY(mutex_);
+  const AnswerSink* broken_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the first stream that has gone
   std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);
   std::optional<DeadlineWatch::Token> deadline_token_ ABSL_GUARDED_BY(mutex_);
+  std::optional<DeadlineWatch::Token> assembly_token_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<AttendJob> job_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -35,6 +35,7 @@ absl::Status FairQueue::Push(JobPtr job, absl::Time now) {
   ++jobs_;
   bytes_ += traits.bytes;
   tokens_ += traits.tokens;
+  sequences_ += traits.sequences;
   cost_ += static_cast<double>(traits.cost);
 
   Job::Place& place = job->place_;
@@ -64,6 +65,7 @@ JobPtr FairQueue::Remove(const Job& job) {
   --jobs_;
   bytes_ -= traits.bytes;
   tokens_ -= traits.tokens;
+  sequences_ -= traits.sequences;
   cost_ = jobs_ == 0 ? 0 : cost_ - static_cast<double>(traits.cost);
 
   if (lane->jobs.empty()) {
@@ -95,7 +97,8 @@ FairQueue::Batch FairQueue::Take(const BatchLimits& limits, absl::Time now, bool
       Job* const job = lane->jobs.front();
       const Job::Traits& traits = job->traits();
       const bool fits = static_cast<int64_t>(batch.jobs.size()) < limits.jobs &&
-                        traits.tokens <= limits.tokens - batch.tokens && traits.cost <= limits.cost - batch.cost;
+                        traits.tokens <= limits.tokens - batch.tokens && traits.cost <= limits.cost - batch.cost &&
+                        traits.sequences <= limits.sequences - batch.sequences;
       if (!fits) return batch;
       Claim(job, now, &batch);
     }
@@ -218,6 +221,7 @@ bool FairQueue::Claim(Job* job, absl::Time now, Batch* batch) {
   }
   Charge(static_cast<Lane*>(job->place_.lane)->side->flow, traits.cost);
   batch->tokens += traits.tokens;
+  batch->sequences += traits.sequences;
   batch->cost += traits.cost;
   batch->jobs.push_back(Remove(*job));
   return true;

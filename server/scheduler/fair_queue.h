@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -51,6 +52,7 @@ class FairQueue {
     int64_t jobs;
     int64_t tokens;
     int64_t cost;
+    int64_t sequences = std::numeric_limits<int64_t>::max();
   };
 
   struct Batch {
@@ -59,6 +61,7 @@ class FairQueue {
     std::vector<JobPtr> ended;    // met on the way, ended by someone else; to be let go
     int64_t tokens = 0;
     int64_t cost = 0;
+    int64_t sequences = 0;
     bool large = false;
   };
 
@@ -92,6 +95,7 @@ class FairQueue {
   int64_t jobs() const { return jobs_; }
   int64_t bytes() const { return bytes_; }
   int64_t tokens() const { return tokens_; }
+  int64_t sequences() const { return sequences_; }
   double cost() const { return cost_; }
   // When the job that has waited longest came. REQUIRES: not empty.
   absl::Time oldest() const { return all_.front()->place_.queued; }
@@ -182,6 +186,7 @@ class FairQueue {
   int64_t jobs_ = 0;
   int64_t bytes_ = 0;
   int64_t tokens_ = 0;
+  int64_t sequences_ = 0;
   double cost_ = 0;
   size_t flows_ = 0;
   uint64_t arrivals_ = 0;

@@ -121,9 +121,11 @@ TEST(FairQueue, BatchEndsAtTheFirstJobThatDoesNotFit) {
            {{.jobs = 100, .tokens = 45, .cost = 1000}, 4},
            {{.jobs = 100, .tokens = 1000, .cost = 10}, 5},
            {{.jobs = 100, .tokens = 1000, .cost = 1000}, 6},
+           {{.jobs = 100, .tokens = 1000, .cost = 1000, .sequences = 9}, 2},
            {{.jobs = 100, .tokens = 1, .cost = 1}, 1}}) {  // a job above the limits runs alone
     Queue queue;
-    for (int i = 0; i < 6; ++i) ASSERT_TRUE(queue.Push(MakeTestJob({.cost = 2, .tokens = 10}), kNow).ok());
+    for (int i = 0; i < 6; ++i)
+      ASSERT_TRUE(queue.Push(MakeTestJob({.cost = 2, .tokens = 10, .sequences = 4}), kNow).ok());
     const FairQueue::Batch batch = queue.Take(limits, kNow, false);
     EXPECT_EQ(batch.jobs.size(), size);
     EXPECT_EQ(batch.tokens, static_cast<int64_t>(10 * size));

@@ -49,6 +49,7 @@ class Job {
     int64_t cost = 1;   // estimated work, > 0; see AttendJob::Cost
     int64_t bytes = 0;  // memory held while it waits
     int64_t tokens = 0;
+    int64_t sequences = 1;
     absl::Time deadline = absl::InfiniteFuture();
   };
 

@@ -18,7 +18,7 @@ void Pace::Finish(absl::Time now) {
   Elapse(now);
   const double cost = cost_running_ / running_;
   --running_;
-  cost_running_ -= cost;
+  cost_running_ = running_ == 0 ? 0 : cost_running_ - cost;
   cost_done_ += cost;
 }
 

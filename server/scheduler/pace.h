@@ -21,6 +21,7 @@ class Pace {
   void Finish(absl::Time now);
 
   int running() const { return running_; }
+  double cost_running() const { return cost_running_; }
   // Time that `cost` takes, or nothing where no batch has ended yet.
   std::optional<absl::Duration> TimeFor(double cost) const;
 

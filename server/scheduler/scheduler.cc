@@ -38,10 +38,15 @@ absl::Status Validate(const SchedulerOptions& options) {
     absl::string_view name;
     int64_t value;
   } positive[] = {
-      {"max_queue_jobs", options.max_queue_jobs}, {"max_queue_bytes", options.max_queue_bytes},
-      {"max_batch_jobs", options.max_batch_jobs}, {"max_batch_tokens", options.max_batch_tokens},
-      {"max_batch_cost", options.max_batch_cost}, {"fair_quantum", options.fair_quantum},
-      {"large_cost", options.large_cost},         {"max_consecutive_large", options.max_consecutive_large},
+      {"max_queue_jobs", options.max_queue_jobs},
+      {"max_queue_bytes", options.max_queue_bytes},
+      {"max_batch_jobs", options.max_batch_jobs},
+      {"max_batch_tokens", options.max_batch_tokens},
+      {"max_batch_cost", options.max_batch_cost},
+      {"fair_quantum", options.fair_quantum},
+      {"large_cost", options.large_cost},
+      {"max_consecutive_large", options.max_consecutive_large},
+      {"max_batch_sequences", options.max_batch_sequences},
   };
   for (const auto& option : positive) {
     if (option.value < 1) {
@@ -101,9 +106,11 @@ std::optional<FairQueue::Batch> Scheduler::NextBatch() {
                               queue_.oldest() + options_.batch_delay);
   }
   const absl::Time now = clock_->Now();
-  FairQueue::Batch batch = queue_.Take(
-      {.jobs = options_.max_batch_jobs, .tokens = options_.max_batch_tokens, .cost = options_.max_batch_cost}, now,
-      consecutive_large_ >= options_.max_consecutive_large);
+  FairQueue::Batch batch = queue_.Take({.jobs = options_.max_batch_jobs,
+                                        .tokens = options_.max_batch_tokens,
+                                        .cost = options_.max_batch_cost,
+                                        .sequences = options_.max_batch_sequences},
+                                       now, consecutive_large_ >= options_.max_consecutive_large);
   if (!batch.jobs.empty()) {
     consecutive_large_ = batch.large ? consecutive_large_ + 1 : 0;
     pace_.Start(static_cast<double>(batch.cost), now);
@@ -114,6 +121,7 @@ std::optional<FairQueue::Batch> Scheduler::NextBatch() {
 bool Scheduler::NothingToHoldBack() const {
   return options_.batch_delay <= absl::ZeroDuration() || pace_.running() == 0 || closed_ || queue_.empty() ||
          queue_.jobs() >= options_.max_batch_jobs || queue_.tokens() >= options_.max_batch_tokens ||
+         queue_.sequences() >= options_.max_batch_sequences ||
          queue_.cost() >= static_cast<double>(options_.max_batch_cost);
 }
 
@@ -166,7 +174,7 @@ int64_t Scheduler::queued_bytes() const {
 
 absl::Duration Scheduler::RetryAfter() const {
   absl::MutexLock lock(&mutex_);
-  const std::optional<absl::Duration> time = pace_.TimeFor(queue_.cost());
+  const std::optional<absl::Duration> time = pace_.TimeFor(queue_.cost() + pace_.cost_running());
   return std::clamp(time.value_or(kFirstRetry), kLeastRetry, kMostRetry);
 }
 

@@ -38,7 +38,8 @@ struct SchedulerOptions {
   double max_tenant_share = 1.0;  // of either bound that one tenant may fill, in (0, 1]
   int64_t max_batch_jobs = 256;   // 1 turns batching off
   int64_t max_batch_tokens = 65536;
-  int64_t max_batch_cost = int64_t{1} << 40;  // a single job above it still runs, alone
+  int64_t max_batch_cost = int64_t{1} << 40;
+  int64_t max_batch_sequences = 16384;  // a single job above this, or the two above, still runs, alone
   absl::Duration batch_delay = absl::ZeroDuration();
   int64_t fair_quantum = int64_t{1} << 27;  // cost that a tenant may spend before the next one's turn
   int64_t large_cost = int64_t{1} << 34;
@@ -89,7 +90,8 @@ class Scheduler {
   // Jobs and bytes waiting.
   int64_t queued_jobs() const;
   int64_t queued_bytes() const;
-  // When a refused caller should come back: the time the queue needs to empty at its recent pace, 1 ms to 5 s.
+  // When a refused caller should come back: the time that what waits and what runs takes at the recent pace, 1 ms to
+  // 5 s.
   absl::Duration RetryAfter() const;
 
  private:

@@ -12,6 +12,7 @@
 #include "tests/server/metrics_reader.h"
 #include "tests/server/raw_rpc.h"
 #include "tests/server/server_process.h"
+#include "tests/server/stream_client.h"
 #include "tests/server/test_server.h"
 
 namespace tessera::testing {
@@ -63,6 +64,18 @@ TEST_F(ProcessTest, SigintDrainsToo) {
   ServerProcess process(TESSERA_SERVER, {"--drain-grace=0s"});
   ASSERT_TRUE(process.serving());
   process.Signal(SIGINT);
+  EXPECT_EQ(process.Wait(), 0);
+}
+
+TEST_F(ProcessTest, ClientThatDoesNotReadDoesNotKeepTheProcess) {
+  ServerProcess process(TESSERA_SERVER, {"--drain-grace=0s", "--drain-timeout=200ms"});
+  ASSERT_TRUE(process.serving());
+  const auto stub = v1::AttentionService::NewStub(Connect(process));
+  StreamClient stream(*stub);
+  stream.Send(StreamMessages(1, Request(Header({8192}, 8, 16), rng_), 1 << 20));
+  while (MetricsReader::Scrape(process.metrics_port())["tessera_stage_seconds_count{stage=\"queue\"}"] == 0) {
+  }
+  process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0);
 }
 

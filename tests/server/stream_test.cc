@@ -278,8 +278,10 @@ TEST_F(StreamTest, RefusedCallTakesNoStaging) {
 
 TEST_F(StreamTest, MessageWithoutBudgetEndsItsCallWithARetryTime) {
   ServerConfig config = TestServer::Config();
-  config.max_inflight_bytes = 1 << 20;
-  TestServer server("", config);
+  config.max_inflight_bytes = 1280 << 10;
+  TestServer server("run@1=hang", config);
+  UnaryCall holder(server.attention(), Request(Header({512}), rng_));  // 256 KiB
+  server.device().AwaitBatch(1);
   StreamClient stream(server.attention());
   // 768 KiB admitted at the opening; then a message of 300 KiB is one too many.
   const std::vector<v1::AttendStreamRequest> messages = StreamMessages(1, Request(Header({1536}), rng_), 300 << 10);
@@ -289,10 +291,28 @@ TEST_F(StreamTest, MessageWithoutBudgetEndsItsCallWithARetryTime) {
   stream.Send(opening);
   stream.Send(messages[1]);
   const StreamedAnswer answer = stream.Await(1);
-  EXPECT_EQ(answer.status.code(), kResourceExhausted);
-  EXPECT_GE(answer.status.retry_after_ms(), 1u);
+  EXPECT_EQ(answer.status.code(), kResourceExhausted) << answer.status.message();
+  EXPECT_GE(answer.status.retry_after_ms(), 25u);
   EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"byte_budget\"}"], 1);
   EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"queue\"}"], 0);
+  server.device().ReleaseAll();
+  EXPECT_TRUE(holder.Await().ok());
+  server.AwaitIdle();
+}
+
+TEST_F(StreamTest, MessageThatNeverFitsBesideItsCallIsInvalid) {
+  ServerConfig config = TestServer::Config();
+  config.max_inflight_bytes = 1 << 20;
+  TestServer server("", config);
+  StreamClient stream(server.attention());
+  const std::vector<v1::AttendStreamRequest> messages = StreamMessages(1, Request(Header({1536}), rng_), 300 << 10);
+  v1::AttendStreamRequest opening;
+  opening.set_id(1);
+  *opening.mutable_header() = messages[0].header();
+  stream.Send(opening);
+  stream.Send(messages[1]);
+  EXPECT_EQ(stream.Await(1).status.code(), kInvalidArgument);
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"invalid\"}"], 1);
   server.AwaitIdle();
 }
 
@@ -354,8 +374,10 @@ TEST_F(StreamTest, StreamThatDrainsFinishesItsCallsAndRefusesNewOnes) {
   const auto held = [&] { return server.Info().occupancy().staging_used_bytes(); };
   while (held() < 2 * 2048) {
   }
-  std::thread drain([&] { EXPECT_TRUE(server.server().Drain(absl::Seconds(30))); });
-  server.clock().AwaitWaiter(server.clock().Now() + absl::Seconds(30));
+  // Not the time for which the half-sent call's next chunk is waited for.
+  constexpr absl::Duration kDrain = absl::Seconds(20);
+  std::thread drain([&] { EXPECT_TRUE(server.server().Drain(kDrain)); });
+  server.clock().AwaitWaiter(server.clock().Now() + kDrain);
   stream.Send(StreamMessages(3, Small(), 4096));
   EXPECT_EQ(stream.Await(3).status.code(), static_cast<int>(grpc::StatusCode::UNAVAILABLE));
   // Admitted before the drain: may send its rest.

@@ -158,7 +158,7 @@ TEST_F(StripeTest, MissingStreamEndsTheCallInTime) {
   server.AwaitIdle();
 }
 
-TEST_F(StripeTest, BrokenStreamCancelsTheCallOnTheOthers) {
+TEST_F(StripeTest, BrokenStreamIsUnavailableOnTheOthers) {
   TestServer server("run@1=hang");
   const v1::AttendRequest request = Medium();
   UnaryCall holder(server.attention(), request);
@@ -171,8 +171,10 @@ TEST_F(StripeTest, BrokenStreamCancelsTheCallOnTheOthers) {
   second->Send(Opening(1, request.header(), 1, 2));
   server.AwaitQueued(1);
   first.reset();
-  EXPECT_EQ(second->Await(1).status.code(), static_cast<int>(grpc::StatusCode::CANCELLED));
+  EXPECT_EQ(second->Await(1).status.code(), static_cast<int>(grpc::StatusCode::UNAVAILABLE));
   server.AwaitQueued(0);
+  EXPECT_EQ(server.Metrics()["tessera_cancelled_total{where=\"queue\"}"], 1);
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"draining\"}"], 0);
   // The other stream lives on.
   second->Send(StreamMessages(2, request, 4096));
   server.device().ReleaseAll();
@@ -204,6 +206,49 @@ TEST_F(StripeTest, CallsThatWaitForTheirStreamsAreBounded) {
   EXPECT_EQ(refused.status.code(), static_cast<int>(grpc::StatusCode::RESOURCE_EXHAUSTED));
   EXPECT_GE(refused.status.retry_after_ms(), 1u);
   EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"stripes\"}"], 1);
+}
+
+TEST_F(StripeTest, OneTenantLeavesOthersRoomToWait) {
+  ServerConfig config = TestServer::Config();
+  config.attend.max_striped_calls = 4;
+  config.attend.max_tenant_memory_share = 0.5;
+  TestServer server("", config);
+  const auto greedy = NewStream(server, "greedy");
+  for (uint64_t id = 1; id <= 3; ++id) {
+    greedy->Send(Opening(id, Header({4}), 0, 2, std::string(16, static_cast<char>('a' + id))));
+  }
+  EXPECT_EQ(greedy->Await(3).status.code(), static_cast<int>(grpc::StatusCode::RESOURCE_EXHAUSTED));
+  const auto first = NewStream(server, "other");
+  const auto second = NewStream(server, "other");
+  const v1::AttendRequest request = Medium();
+  v1::AttendStreamRequest opening = Opening(1, request.header(), 0, 2);
+  opening.set_payload(Payload(request));
+  first->Send(opening);
+  second->Send(Opening(1, request.header(), 1, 2));
+  EXPECT_EQ(first->Await(1).status.code(), 0);
+  EXPECT_EQ(second->Await(1).status.code(), 0);
+  // A call that has its streams waits no more.
+  greedy->SendCancel(1);
+  greedy->SendCancel(2);
+  server.AwaitIdle();
+}
+
+TEST_F(StripeTest, InvalidOpeningLeavesNoMark) {
+  TestServer server;
+  const auto first = NewStream(server);
+  const auto second = NewStream(server);
+  const v1::AttendRequest request = Medium();
+  v1::AttendHeader invalid = request.header();
+  invalid.set_head_dim(9);
+  first->Send(Opening(1, invalid, 0, 2));
+  EXPECT_EQ(first->Await(1).status.code(), kInvalidArgument);
+  v1::AttendStreamRequest opening = Opening(2, request.header(), 0, 2);
+  opening.set_payload(Payload(request));
+  first->Send(opening);
+  second->Send(Opening(2, request.header(), 1, 2));
+  EXPECT_EQ(first->Await(2).status.code(), 0);
+  EXPECT_EQ(second->Await(2).status.code(), 0);
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"invalid\"}"], 1);
 }
 
 TEST_F(StripeTest, TenantsDoNotMeetInOneTransfer) {

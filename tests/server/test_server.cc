@@ -35,6 +35,7 @@ ServerConfig TestServer::Config() {
   config.threads = 2;
   config.staging_bytes = 8 << 20;
   config.max_inflight_bytes = 32 << 20;
+  config.attend.max_tenant_memory_share = 1;
   return config;
 }
 
@@ -63,6 +64,8 @@ std::shared_ptr<grpc::Channel> TestServer::NewChannel() const {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
+  // Windows stay as small as they begin, so that a client that does not read soon holds its server up.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // Channels with equal arguments would share a connection.
   arguments.SetInt("tessera.test.channel", number++);
   return grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->grpc_port()),

@@ -26,7 +26,7 @@ namespace tessera::testing {
 // The CPU backend on two threads and one slot, on a free port.
 class TestServer {
  public:
-  // Small enough for tests to fill: 8 MiB of staging, 32 MiB in flight.
+  // Small enough for tests to fill: 8 MiB of staging, 32 MiB in flight, all of it for one tenant.
   static ServerConfig Config();
 
   // `faults` as server/device/fault_script.h describes them.

@@ -34,8 +34,9 @@ class OnlineSoftmax {
         block_max = fmaxf(block_max, fmaxf(s[4 * j + 2 * i], s[4 * j + 2 * i + 1]));
       }
       const float m = fmaxf(m_[i], tile::QuadMax(block_max));
-      const float offset = kMasked && m == -INFINITY ? 0.0f : m * factor_log2;
-      rescale[i] = ptx::Exp2(m_[i] * factor_log2 - offset);
+      // Both products are rounded, as in the scores' offsets, old and new: an FFMA would leave a difference.
+      const float offset = kMasked && m == -INFINITY ? 0.0f : __fmul_rn(m, factor_log2);
+      rescale[i] = ptx::Exp2(__fmul_rn(m_[i], factor_log2) - offset);
       m_[i] = m;
       float sum[2] = {0.0f, 0.0f};
 #pragma unroll

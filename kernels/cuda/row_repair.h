@@ -1,8 +1,9 @@
 // One query row computed by one warp without tensor cores, key by key: the exact answer where V is not finite.
 //
-// In a tile that is partly masked a product multiplies hidden values by probability 0, and 0 * inf and 0 * NaN are NaN, so
-// a value that is not finite reaches rows that do not see it. Kernels therefore look at each row of such a tile once, at
-// its end, and redo here the rows that came out not finite. Rows that do see such a value come out the same again.
+// In a tile that is partly masked a product multiplies hidden values by probability 0, and 0 * inf and 0 * NaN are NaN,
+// so a value that is not finite reaches rows that do not see it. Kernels therefore look at each row of such a tile
+// once, at its end, and redo here the rows that came out not finite. Rows that do see such a value come out the same
+// again.
 #ifndef TESSERA_KERNELS_CUDA_ROW_REPAIR_H_
 #define TESSERA_KERNELS_CUDA_ROW_REPAIR_H_
 
@@ -16,10 +17,10 @@
 
 namespace tessera::cuda {
 
-// Rewrites o[token, q_head]. By one whole warp; keys: those that the row sees.
+// Writes o[token, q_head] and returns the row's LSE. By one whole warp; keys: those that the row sees.
 template <typename Element>
-__device__ __noinline__ void RepairRow(const SequenceEntry& entry, int32_t token, int32_t q_head, int32_t kv_head,
-                                       int32_t head_dim, ScoreMap score_map, KeyRange keys) {
+__device__ __noinline__ float RepairRow(const SequenceEntry& entry, int32_t token, int32_t q_head, int32_t kv_head,
+                                        int32_t head_dim, ScoreMap score_map, KeyRange keys) {
   constexpr int kChunks = 8;  // 32 columns each, up to head_dim 256
   const int lane = threadIdx.x % 32;
   const Element* q =
@@ -34,8 +35,10 @@ __device__ __noinline__ void RepairRow(const SequenceEntry& entry, int32_t token
   float m = -INFINITY, l = 0.0f;
   float score[1];
   for (int32_t key = keys.begin; key < keys.end; ++key) {
-    const Element* k = static_cast<const Element*>(entry.k) + key * entry.k_strides.token + kv_head * entry.k_strides.head;
-    const Element* v = static_cast<const Element*>(entry.v) + key * entry.v_strides.token + kv_head * entry.v_strides.head;
+    const Element* k =
+        static_cast<const Element*>(entry.k) + key * entry.k_strides.token + kv_head * entry.k_strides.head;
+    const Element* v =
+        static_cast<const Element*>(entry.v) + key * entry.v_strides.token + kv_head * entry.v_strides.head;
     score[0] = 0.0f;
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
@@ -66,6 +69,7 @@ __device__ __noinline__ void RepairRow(const SequenceEntry& entry, int32_t token
     const int column = 32 * c + lane;
     if (column < head_dim) o[column] = static_cast<Element>(output[c] * inverse);
   }
+  return l == 0.0f ? -INFINITY : m * kLn2 + logf(l);
 }
 
 }  // namespace tessera::cuda

@@ -28,13 +28,17 @@ const ForwardKernelEntry& Choose(const Sm90aKernels& kernels, const AttentionPar
 
 struct Sm80Kernels {
   const ForwardKernelEntry& d64;
+  const ForwardKernelEntry& d96;
   const ForwardKernelEntry& d128;
+  const ForwardKernelEntry& d192;
   const ForwardKernelEntry& d256;
 };
 
 const ForwardKernelEntry& Choose(const Sm80Kernels& kernels, const AttentionParams& params) {
   if (params.head_dim <= 64) return kernels.d64;
-  return params.head_dim <= 128 ? kernels.d128 : kernels.d256;
+  if (params.head_dim <= 96) return kernels.d96;
+  if (params.head_dim <= 128) return kernels.d128;
+  return params.head_dim <= 192 ? kernels.d192 : kernels.d256;
 }
 
 const ForwardKernelEntry& ChooseSm90a(const AttentionParams& params) {
@@ -53,13 +57,16 @@ const ForwardKernelEntry& ChooseSm80(const AttentionParams& params) {
   using namespace sm80;
   switch (params.dtype) {
     case DType::kFloat16:
-      return Choose(Sm80Kernels{kForwardFp16D64, kForwardFp16D128, kForwardFp16D256}, params);
+      return Choose(Sm80Kernels{kForwardFp16D64, kForwardFp16D96, kForwardFp16D128, kForwardFp16D192, kForwardFp16D256},
+                    params);
     case DType::kBFloat16:
-      return Choose(Sm80Kernels{kForwardBf16D64, kForwardBf16D128, kForwardBf16D256}, params);
+      return Choose(Sm80Kernels{kForwardBf16D64, kForwardBf16D96, kForwardBf16D128, kForwardBf16D192, kForwardBf16D256},
+                    params);
     case DType::kFloat32:
       break;
   }
-  return Choose(Sm80Kernels{kForwardFp32D64, kForwardFp32D128, kForwardFp32D256}, params);
+  return Choose(Sm80Kernels{kForwardFp32D64, kForwardFp32D96, kForwardFp32D128, kForwardFp32D192, kForwardFp32D256},
+                params);
 }
 
 }  // namespace

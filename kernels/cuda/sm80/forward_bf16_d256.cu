@@ -4,7 +4,7 @@
 
 namespace tessera::cuda::sm80 {
 
-using Traits = ForwardTraits<__nv_bfloat16, 256, 4, 32>;
-const ForwardKernelEntry kForwardBf16D256 = EntryOf<Traits, ForwardKernel<Traits>>();
+using Traits = ForwardTraits<__nv_bfloat16, 256, 4, 16, 48, 2, false, 2>;
+const ForwardKernelEntry kForwardBf16D256 = EntryOf<ForwardKernel<Traits>, Traits>();
 
 }  // namespace tessera::cuda::sm80

@@ -4,7 +4,7 @@
 
 namespace tessera::cuda::sm80 {
 
-using Traits = ForwardTraits<__nv_bfloat16, 64, 4, 64>;
-const ForwardKernelEntry kForwardBf16D64 = EntryOf<Traits, ForwardKernel<Traits>>();
+using Traits = ForwardTraits<__nv_bfloat16, 64, 4, 32, 64, 3, true, 2>;
+const ForwardKernelEntry kForwardBf16D64 = EntryOf<ForwardKernel<Traits>, Traits>();
 
 }  // namespace tessera::cuda::sm80

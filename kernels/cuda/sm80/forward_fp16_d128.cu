@@ -4,7 +4,7 @@
 
 namespace tessera::cuda::sm80 {
 
-using Traits = ForwardTraits<__half, 128, 4, 64>;
-const ForwardKernelEntry kForwardFp16D128 = EntryOf<Traits, ForwardKernel<Traits>>();
+using Traits = ForwardTraits<__half, 128, 4, 32, 48, 2, false, 2>;
+const ForwardKernelEntry kForwardFp16D128 = EntryOf<ForwardKernel<Traits>, Traits>();
 
 }  // namespace tessera::cuda::sm80

@@ -4,7 +4,7 @@
 
 namespace tessera::cuda::sm80 {
 
-using Traits = ForwardTraits<__half, 256, 4, 32>;
-const ForwardKernelEntry kForwardFp16D256 = EntryOf<Traits, ForwardKernel<Traits>>();
+using Traits = ForwardTraits<__half, 256, 4, 16, 48, 2, false, 2>;
+const ForwardKernelEntry kForwardFp16D256 = EntryOf<ForwardKernel<Traits>, Traits>();
 
 }  // namespace tessera::cuda::sm80

@@ -1,0 +1,10 @@
+#include "kernels/cuda/sm80/forward.h"
+#include "kernels/cuda/sm80/fp32_kernel.h"
+#include "kernels/cuda/sm80/launch.h"
+
+namespace tessera::cuda::sm80 {
+
+using Traits = Fp32Traits<96, 4, 2, 3>;
+const ForwardKernelEntry kForwardFp32D96 = EntryOf<Fp32ForwardKernel<Traits>, Traits>();
+
+}  // namespace tessera::cuda::sm80

@@ -7,18 +7,24 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/standard/standard_backend.h"
 
 namespace {
 
 using tessera::AttentionBackend;
+
+constexpr int64_t kScoreBudget = int64_t{8} << 30;  // bytes, of standard attention
 
 // One backend a family, made at its first use. Not thread-safe: benches are single-threaded.
 AttentionBackend* BackendOf(const std::string& family) {
   static auto& backends = *new std::map<std::string, std::unique_ptr<AttentionBackend>>;
   std::unique_ptr<AttentionBackend>& backend = backends[family];
   if (backend != nullptr) return backend.get();
-  absl::StatusOr<std::unique_ptr<AttentionBackend>> created = tessera::cuda::CreateCudaBackend(
-      0, family == "sm80" ? tessera::cuda::KernelFamily::kSm80 : tessera::cuda::KernelFamily::kSm90a);
+  absl::StatusOr<std::unique_ptr<AttentionBackend>> created =
+      family == "standard"
+          ? tessera::cuda::CreateStandardBackend(0, kScoreBudget)
+          : tessera::cuda::CreateCudaBackend(
+                0, family == "sm80" ? tessera::cuda::KernelFamily::kSm80 : tessera::cuda::KernelFamily::kSm90a);
   if (!created.ok()) {
     std::fprintf(stderr, "%s\n", created.status().ToString().c_str());
     return nullptr;

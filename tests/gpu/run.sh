@@ -35,7 +35,7 @@ else
 fi
 
 # A kernel that hangs must not hold the machine.
-for family in sm90a sm80; do
+for family in sm90a sm80 standard; do
   timeout 120 "$binaries/attention_check" "--family=$family" | tee "$out/check_$family.log"
 done
 if $sanitize; then

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// Ends the thread; never sent by anybody else.
+// Wakes the thread to see whether it shall end. Anybody may send it; only the destructor makes it mean something.
 constexpr int kWakeSignal = SIGUSR2;
 
 sigset_t WatchedSignals() {
@@ -30,17 +30,23 @@ StopSignals::StopSignals(StopFn on_stop) : on_stop_(std::move(on_stop)) {
 }
 
 StopSignals::~StopSignals() {
+  ending_ = true;
   pthread_kill(thread_.native_handle(), kWakeSignal);
   thread_.join();
 }
 
 void StopSignals::Run() {
   const sigset_t signals = WatchedSignals();
-  for (bool stopping = false;; stopping = true) {
+  bool stopping = false;
+  while (true) {
     int signal = 0;
     sigwait(&signals, &signal);
-    if (signal == kWakeSignal) return;
+    if (signal == kWakeSignal) {
+      if (ending_) return;
+      continue;
+    }
     if (stopping) _exit(128 + signal);
+    stopping = true;
     on_stop_(signal);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 
 namespace tessera {
@@ -41,7 +42,7 @@ BatchOutcome FaultDevice::Run(int slot, const AttentionParams& params, absl::Spa
 void FaultDevice::AwaitBatch(int64_t batch) {
   absl::MutexLock lock(&mutex_);
   auto come = [this, batch]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return batches_ >= batch; };
-  mutex_.Await(absl::Condition(&come));
+  ABSL_RAW_CHECK(mutex_.AwaitWithTimeout(absl::Condition(&come), kLongestWait), "the awaited batch has not come");
 }
 
 void FaultDevice::Release(int64_t batch) {

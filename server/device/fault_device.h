@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/clock/clock.h"
 #include "server/device/device.h"
 #include "server/device/fault_script.h"
@@ -21,6 +22,8 @@ namespace tessera {
 // of their Run calls, reruns included. It never alters a result. Thread-safe.
 class FaultDevice final : public Device {
  public:
+  static constexpr absl::Duration kLongestWait = absl::Minutes(1);
+
   // The clock outlives the device. REQUIRES: the wrapped device's staging pool has not been used.
   FaultDevice(std::unique_ptr<Device> device, FaultScript script, Clock* clock);
   // Releases every hang and waits for the batches inside.
@@ -31,7 +34,7 @@ class FaultDevice final : public Device {
   int64_t memory_in_use() const override { return device_->memory_in_use(); }
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) override;
 
-  // Waits, in real time, until the batch of this number has come.
+  // Waits, in real time, until the batch of this number has come. REQUIRES: it comes within kLongestWait.
   void AwaitBatch(int64_t batch);
   // Lets the hanging batch of this number go on, now or once it hangs; or all of them.
   void Release(int64_t batch);

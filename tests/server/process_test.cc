@@ -9,6 +9,7 @@
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
 #include "tests/server/attend_messages.h"
+#include "tests/server/await.h"
 #include "tests/server/metrics_reader.h"
 #include "tests/server/raw_rpc.h"
 #include "tests/server/server_process.h"
@@ -42,17 +43,16 @@ TEST_F(ProcessTest, ServesOnThePortsThatItPrints) {
 }
 
 TEST_F(ProcessTest, SigtermSaysNotServingServesOnFinishesAndExitsWithZero) {
-  ServerProcess process(TESSERA_SERVER, {"--fault-script=run@1=delay:1s", "--drain-grace=1s"});
+  ServerProcess process(TESSERA_SERVER, {"--fault-script=run@1=delay:5s", "--drain-grace=10s"});
   ASSERT_TRUE(process.serving());
   const auto channel = Connect(process);
   const auto stub = v1::AttentionService::NewStub(channel);
   ASSERT_TRUE(Serving(channel));
   UnaryCall admitted(*stub, Request(Header({9}), rng_));
-  while (MetricsReader::Scrape(process.metrics_port())["tessera_inflight_bytes"] == 0) {
-  }
+  Await("the call's admission",
+        [&] { return MetricsReader::Scrape(process.metrics_port())["tessera_inflight_bytes"] > 0; });
   process.Signal(SIGTERM);
-  while (Serving(channel)) {
-  }
+  Await("NOT_SERVING", [&] { return !Serving(channel); });
   // Still within the grace: admitted.
   UnaryCall in_grace(*stub, Request(Header({9}), rng_));
   EXPECT_TRUE(in_grace.Await().ok()) << in_grace.Await().error_message();
@@ -73,8 +73,19 @@ TEST_F(ProcessTest, ClientThatDoesNotReadDoesNotKeepTheProcess) {
   const auto stub = v1::AttentionService::NewStub(Connect(process));
   StreamClient stream(*stub);
   stream.Send(StreamMessages(1, Request(Header({8192}, 8, 16), rng_), 1 << 20));
-  while (MetricsReader::Scrape(process.metrics_port())["tessera_stage_seconds_count{stage=\"queue\"}"] == 0) {
-  }
+  Await("the answer", [&] {
+    return MetricsReader::Scrape(process.metrics_port())["tessera_stage_seconds_count{stage=\"queue\"}"] > 0;
+  });
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+}
+
+TEST_F(ProcessTest, WakeSignalFromOutsideLeavesItListening) {
+  ServerProcess process(TESSERA_SERVER, {"--drain-grace=0s"});
+  ASSERT_TRUE(process.serving());
+  const auto channel = Connect(process);
+  process.Signal(SIGUSR2);
+  EXPECT_TRUE(Serving(channel));
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0);
 }
@@ -84,8 +95,7 @@ TEST_F(ProcessTest, SecondSignalEndsItAtOnce) {
   ASSERT_TRUE(process.serving());
   const auto channel = Connect(process);
   process.Signal(SIGTERM);
-  while (Serving(channel)) {
-  }
+  Await("NOT_SERVING", [&] { return !Serving(channel); });
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 128 + SIGTERM);
 }

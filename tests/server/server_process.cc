@@ -1,13 +1,17 @@
 #include "tests/server/server_process.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
+#include "tests/server/await.h"
 
 namespace tessera::testing {
 
@@ -56,6 +60,13 @@ ServerProcess::~ServerProcess() {
 void ServerProcess::Signal(int signal) const { kill(pid_, signal); }
 
 int ServerProcess::Wait() {
+  // glibc 2.36 declares pidfd_open for C alone.
+  const int process = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  if (process < 0) return -1;
+  pollfd ended{process, POLLIN, 0};
+  const int in_time = poll(&ended, 1, static_cast<int>(absl::ToInt64Milliseconds(kLongestWait)));
+  close(process);
+  if (in_time != 1) Signal(SIGKILL);
   int status = 0;
   if (waitpid(pid_, &status, 0) != pid_) return -1;
   pid_ = -1;

@@ -28,7 +28,7 @@ class ServerProcess {
   pid_t pid() const { return pid_; }
 
   void Signal(int signal) const;
-  // Waits for the end. The exit code, or 128 plus the signal that ended it.
+  // Waits for the end. The exit code, or 128 plus the signal that ended it: SIGKILL where kLongestWait was not enough.
   int Wait();
   // Bytes, from /proc.
   int64_t ResidentBytes() const;

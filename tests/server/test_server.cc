@@ -12,6 +12,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "prometheus/text_serializer.h"
 #include "server/device/cpu_device.h"
+#include "tests/server/await.h"
 #include "tests/server/raw_rpc.h"
 
 namespace tessera::testing {
@@ -55,7 +56,7 @@ TestServer::TestServer(const std::string& faults, const ServerConfig& config)
 absl::Status TestServer::AwaitFatal() {
   absl::MutexLock lock(&mutex_);
   const auto lost = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !fatal_.ok(); };
-  mutex_.Await(absl::Condition(&lost));
+  ABSL_RAW_CHECK(mutex_.AwaitWithTimeout(absl::Condition(&lost), kLongestWait), "the device has not been lost");
   return fatal_;
 }
 
@@ -89,8 +90,7 @@ v1::GetServerInfoResponse TestServer::Info() const {
 }
 
 void TestServer::AwaitOccupancy(const std::function<bool(const v1::Occupancy&)>& done) const {
-  while (!done(Info().occupancy())) {
-  }
+  Await("the server's occupancy", [&] { return done(Info().occupancy()); });
 }
 
 void TestServer::AwaitQueued(uint32_t requests) const {
@@ -104,8 +104,7 @@ void TestServer::AwaitIdle() const {
 }
 
 void TestServer::AwaitMetrics(const std::function<bool(const MetricsReader&)>& done) const {
-  while (!done(Metrics())) {
-  }
+  Await("the server's metrics", [&] { return done(Metrics()); });
 }
 
 void TestServer::AwaitMetric(const std::string& sample, double value) const {

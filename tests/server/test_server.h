@@ -48,7 +48,8 @@ class TestServer {
   std::string MetricsText() const;
   MetricsReader Metrics() const { return MetricsReader(MetricsText()); }
   v1::GetServerInfoResponse Info() const;
-  // Asks the server for its occupancy until `done` says so.
+  // Each of these ends the test program where it takes kLongestWait. Asks the server for its occupancy until `done`
+  // says so.
   void AwaitOccupancy(const std::function<bool(const v1::Occupancy&)>& done) const;
   void AwaitQueued(uint32_t requests) const;
   // Until nothing is admitted and no staging memory is in use.

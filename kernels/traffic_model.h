@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "kernels/attention.h"
+#include "kernels/tile_planner.h"
 
 namespace tessera {
 
@@ -19,11 +20,15 @@ struct TrafficRow {
   int64_t tiled_write = 0;
 };
 
+// At it the largest sum, K and V read anew for each of the row blocks, is 2^61 bytes and a little.
+inline constexpr int64_t kMaxTrafficLength = int64_t{1} << 27;
+
 // Full attention of one head, N rows over N keys.
 //   standard: reads Q, K, V once, writes and reads back S and P (N x N each), writes O;
 //   tiled, tile B: reads Q once and all of K and V for each of the ceil(N / B) row blocks, writes O; S and P stay on
 //   chip.
-// REQUIRES: all arguments >= 1, N^2 * element_bytes < 2^63.
+// REQUIRES: n from 1 to kMaxTrafficLength, tile from kMinTile to kMaxTile, head_dim from 1 to kMaxHeadDim,
+// element_bytes from 1 to 4.
 struct TrafficTable {
   std::array<TrafficRow, 6> rows;
 

@@ -1,14 +1,13 @@
 #include "server/rpc/attend_header.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "proto/wire/attend_encode.h"
+#include "server/rpc/saturated.h"
 
 namespace tessera {
 namespace {
@@ -50,11 +49,6 @@ absl::StatusOr<JobPriority> ToPriority(v1::Priority priority) {
     default:
       return absl::InvalidArgumentError(absl::StrCat("options.priority: ", static_cast<int>(priority), " is unknown"));
   }
-}
-
-// For counts that the domain holds as int32; what is beyond it is beyond every limit, too.
-int32_t Saturated(uint32_t value) {
-  return static_cast<int32_t>(std::min<uint32_t>(value, std::numeric_limits<int32_t>::max()));
 }
 
 absl::Span<const uint32_t> Lengths(const google::protobuf::RepeatedField<uint32_t>& lengths) {

@@ -11,17 +11,9 @@
 #include "kernels/tile_planner.h"
 #include "kernels/traffic_model.h"
 #include "server/rpc/attend_header.h"
+#include "server/rpc/saturated.h"
 
 namespace tessera {
-namespace {
-
-// Above it N^2 elements in bytes would not fit 63 bits.
-constexpr uint64_t kMaxSequenceLength = uint64_t{1} << 30;
-
-int Saturated(uint32_t value) { return static_cast<int>(std::min<uint32_t>(value, std::numeric_limits<int>::max())); }
-
-}  // namespace
-
 absl::StatusOr<v1::PlanTilesResponse> PlanTiles(const v1::PlanTilesRequest& request) {
   TileRequest tile_request;
   if (request.sram_bytes() > 0) {
@@ -36,8 +28,8 @@ absl::StatusOr<v1::PlanTilesResponse> PlanTiles(const v1::PlanTilesRequest& requ
     tile_request.element_bytes = SizeOf(*dtype);
   }
   const uint64_t n = request.sequence_length() == 0 ? 4096 : request.sequence_length();
-  if (n > kMaxSequenceLength) {
-    return absl::InvalidArgumentError(absl::StrCat("sequence_length: ", n, " is above ", kMaxSequenceLength));
+  if (n > static_cast<uint64_t>(kMaxTrafficLength)) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence_length: ", n, " is above ", kMaxTrafficLength));
   }
 
   const absl::StatusOr<TilePlan> plan =

@@ -1,5 +1,6 @@
 #include "server/rpc/plan_tiles.h"
 
+#include <cmath>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -32,6 +33,23 @@ TEST(PlanTilesTest, TileAskedForIsReportedEvenWhereItDoesNotFit) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->tile(), 256u);
   EXPECT_FALSE(plan->fits());
+}
+
+TEST(PlanTilesTest, LongestSequenceAtItsCostliestFits63Bits) {
+  v1::PlanTilesRequest request;
+  request.set_sequence_length(uint64_t{1} << 27);
+  request.set_head_dim(256);
+  request.set_dtype(v1::DATA_TYPE_FLOAT32);
+  request.set_tile(16);
+  const absl::StatusOr<v1::PlanTilesResponse> plan = PlanTiles(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  double read = 0;
+  for (const v1::TrafficRow& row : plan->traffic()) read += static_cast<double>(row.tiled_read_bytes());
+  // K and V for each of the 2^23 row blocks, and Q once, of 2^37 bytes each.
+  EXPECT_EQ(read, std::ldexp(1.0, 37) * (2 * std::ldexp(1.0, 23) + 1));
+
+  request.set_sequence_length((uint64_t{1} << 27) + 1);
+  EXPECT_EQ(PlanTiles(request).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(PlanTilesTest, RefusalsNameTheField) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -17,9 +18,9 @@
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
-#include "absl/time/clock.h"
 #include "grpcpp/create_channel.h"
 #include "tests/server/attend_messages.h"
+#include "tests/server/await.h"
 #include "tests/server/metrics_reader.h"
 #include "tests/server/server_process.h"
 #include "tests/server/soak/caller.h"
@@ -65,16 +66,19 @@ bool FillStaging(v1::AttentionService::Stub& stub) {
   return stream.Await(1).status.code() == 0;
 }
 
-// Waits, ten seconds at most, until nothing is in flight.
-bool AwaitIdle(int metrics_port) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
-  while (absl::Now() < deadline) {
-    const MetricsReader metrics = MetricsReader::Scrape(metrics_port);
-    if (metrics["tessera_inflight_bytes"] == 0 && metrics["tessera_pinned_memory_bytes{kind=\"used\"}"] == 0) {
-      return true;
-    }
+// Resident bytes with nothing in flight; nothing where the server still holds memory long after the last call.
+std::optional<int64_t> IdleResidentBytes(const ServerProcess& server) {
+  const bool idle = AwaitWithTimeout(
+      [&] {
+        const MetricsReader metrics = MetricsReader::Scrape(server.metrics_port());
+        return metrics["tessera_inflight_bytes"] == 0 && metrics["tessera_pinned_memory_bytes{kind=\"used\"}"] == 0;
+      },
+      kLongestWait);
+  if (!idle) {
+    std::cerr << "memory is still held with nothing in flight\n";
+    return std::nullopt;
   }
-  return false;
+  return server.ResidentBytes();
 }
 
 int Soak() {
@@ -103,26 +107,25 @@ int Soak() {
   }
   const int64_t warm_up = requests / 5;
   if (!RunCalls(callers, warm_up)) return 1;
-  const int64_t before = server.ResidentBytes();
+  const std::optional<int64_t> before = IdleResidentBytes(server);
+  if (!before.has_value()) return 1;
   constexpr int kSamples = 8;
+  const int64_t measured = requests - warm_up;
   for (int sample = 1; sample <= kSamples; ++sample) {
-    if (!RunCalls(callers, (requests - warm_up) / kSamples)) return 1;
+    if (!RunCalls(callers, measured * sample / kSamples - measured * (sample - 1) / kSamples)) return 1;
     std::cout << "  resident: " << server.ResidentBytes() / 1024 << " KiB\n" << std::flush;
   }
-  const int64_t after = server.ResidentBytes();
+  const std::optional<int64_t> after = IdleResidentBytes(server);
+  if (!after.has_value()) return 1;
 
   for (const char* outcome : Caller::kOutcomes) {
     int64_t count = 0;
     for (const auto& caller : callers) count += caller->Count(outcome);
     std::cout << "  " << outcome << ": " << count << "\n";
   }
-  const double growth = static_cast<double>(after - before) / static_cast<double>(before);
-  std::cout << "resident: " << before / 1024 << " KiB after warm-up, " << after / 1024 << " KiB at the end, growth "
+  const double growth = static_cast<double>(*after - *before) / static_cast<double>(*before);
+  std::cout << "resident: " << *before / 1024 << " KiB after warm-up, " << *after / 1024 << " KiB at the end, growth "
             << std::round(growth * 10000) / 100 << " %\n";
-  if (!AwaitIdle(server.metrics_port())) {
-    std::cerr << "memory is still held with nothing in flight\n";
-    return 1;
-  }
   if (growth > absl::GetFlag(FLAGS_growth)) {
     std::cerr << "resident memory grew by more than " << absl::GetFlag(FLAGS_growth) * 100 << " %\n";
     return 1;

@@ -12,6 +12,7 @@
 #include "proto/wire/attend_decode.h"
 #include "proto/wire/attend_encode.h"
 #include "proto/wire/fragments.h"
+#include "tests/random/seed.h"
 
 namespace tessera::wire {
 namespace {
@@ -21,11 +22,6 @@ using ::testing::HasSubstr;
 
 class AttendCodecTest : public ::testing::Test {
  protected:
-  AttendCodecTest() : seed_(std::random_device()()), rng_(seed_) {
-    RecordProperty("seed", std::to_string(seed_));
-    std::printf("seed %u\n", seed_);
-  }
-
   uint64_t Below(uint64_t bound) { return std::uniform_int_distribution<uint64_t>(0, bound - 1)(rng_); }
   bool Coin() { return Below(2) == 0; }
   uint64_t Number() { return rng_() >> Below(64); }
@@ -73,8 +69,7 @@ class AttendCodecTest : public ::testing::Test {
     return copy;
   }
 
-  unsigned seed_;
-  std::mt19937_64 rng_;
+  std::mt19937_64 rng_{tessera::RandomSeed()};
 };
 
 constexpr int kRounds = 300;

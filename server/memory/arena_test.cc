@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/random/seed.h"
 
 namespace tessera {
 namespace {
@@ -103,7 +104,7 @@ class NaiveArena {
 TEST(Arena, AgreesWithANaiveModel) {
   constexpr size_t kAlignment = 64;
   constexpr size_t kUnits = 97;
-  const unsigned seed = std::random_device()();
+  const uint64_t seed = tessera::RandomSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   Arena arena(kUnits * kAlignment + 17, kAlignment);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "tests/random/seed.h"
 
 namespace tessera {
 namespace {
@@ -109,7 +110,7 @@ int64_t CountPairs(const Mask& mask, int64_t q_len, int64_t kv_len) {
 }
 
 TEST(AttendJob, CostCountsVisiblePairsAndBytes) {
-  const unsigned seed = std::random_device()();
+  const uint64_t seed = tessera::RandomSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   std::uniform_int_distribution<uint32_t> length(0, 19);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/random/seed.h"
 
 namespace tessera {
 namespace {
@@ -38,7 +39,7 @@ TEST(PayloadIntervalsTest, RefusesEveryKindOfOverlap) {
 }
 
 TEST(PayloadIntervalsTest, AnyOrderOfChunksCompletes) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = tessera::RandomSeed();
   SCOPED_TRACE(seed);
   std::mt19937_64 rng(seed);
   for (int round = 0; round < 100; ++round) {

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/scheduler/scheduler_test_job.h"
+#include "tests/random/seed.h"
 
 namespace tessera {
 namespace {
@@ -293,7 +294,7 @@ TEST(FairQueue, AccountsOfTenantsThatLeftAreBounded) {
 
 // Random traffic against a flat list of what waits.
 TEST(FairQueue, RandomTrafficKeepsItsPromises) {
-  const unsigned seed = std::random_device()();
+  const uint64_t seed = tessera::RandomSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   Queue queue;

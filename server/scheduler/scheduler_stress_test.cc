@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "server/scheduler/scheduler.h"
+#include "tests/random/seed.h"
 
 namespace tessera {
 namespace {
@@ -63,7 +64,7 @@ class Exchange {
 TEST(SchedulerStress, EveryJobEndsOnce) {
   constexpr int kProducers = 3;
   constexpr int kJobsEach = 4000;
-  const unsigned seed = std::random_device()();
+  const uint64_t seed = tessera::RandomSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   SchedulerOptions options;
   options.max_queue_jobs = 300;

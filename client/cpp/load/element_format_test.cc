@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/random/seed.h"
 
 namespace tessera::load {
 namespace {
@@ -58,7 +59,7 @@ TEST(ElementFormatTest, EveryFiniteValueSurvives) {
 }
 
 TEST(ElementFormatTest, RoundsToTheNearest) {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = tessera::RandomSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/random/seed.h"
 
 namespace tessera::load {
 namespace {
@@ -35,7 +36,7 @@ TEST(HistogramTest, SmallValuesAreExact) {
 }
 
 TEST(HistogramTest, PercentilesMatchSortedSamplesWithinABucket) {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = tessera::RandomSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   std::lognormal_distribution<double> latency(std::log(2e6), 1.5);  // around 2 ms with a long tail

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/wire/fuzz/differential.h"
+#include "tests/random/seed.h"
 
 namespace tessera::wire {
 namespace {
@@ -35,8 +36,7 @@ TEST(CorpusTest, TheCodecAgreesWithProtobuf) {
 
 TEST(CorpusTest, TheCodecAgreesWithProtobufOnMutants) {
   constexpr int kMutantsEach = 200;
-  const unsigned seed = std::random_device()();
-  std::printf("seed %u\n", seed);
+  const uint64_t seed = tessera::RandomSeed();
   std::mt19937_64 rng(seed);
   for (const std::filesystem::path& path : CorpusFiles()) {
     const std::string original = Read(path);

@@ -10,12 +10,16 @@ void DeadlineWatch::Stop() {
     stopping_ = true;
   }
   if (thread_.joinable()) thread_.join();
+  std::map<Token, std::function<void()>>
+      dropped;  // destroyed after the lock, for they may own what they were to act on
+  absl::MutexLock lock(&mutex_);
+  dropped.swap(entries_);
 }
 
 DeadlineWatch::Token DeadlineWatch::Add(absl::Time deadline, std::function<void()> fire) {
   absl::MutexLock lock(&mutex_);
   const Token token(deadline, next_++);
-  entries_.emplace(token, std::move(fire));
+  if (!stopping_) entries_.emplace(token, std::move(fire));
   return token;
 }
 

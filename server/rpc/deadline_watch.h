@@ -32,6 +32,7 @@ class DeadlineWatch {
   // callback, nor by two threads at once.
   void Stop();
 
+  // Does nothing but name an entry once stopped.
   Token Add(absl::Time deadline, std::function<void()> fire);
   // Harmless for an entry that has fired. The callback may be running still when this returns.
   void Remove(const Token& token);

@@ -83,5 +83,14 @@ TEST_F(DeadlineWatchTest, StopDropsWhatHasNotFired) {
   watch_.Add(At(0), [] { FAIL() << "was stopped"; });
 }
 
+TEST_F(DeadlineWatchTest, StopLetsGoOfWhatCallbacksOwn) {
+  const auto owned = std::make_shared<int>(0);
+  watch_.Add(At(1), [owned] {});
+  watch_.Stop();
+  EXPECT_EQ(owned.use_count(), 1);
+  watch_.Add(At(1), [owned] {});
+  EXPECT_EQ(owned.use_count(), 1);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -3,19 +3,20 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/wire/stripe_limits.h"
 #include "server/rpc/status.h"
 
 namespace tessera {
 namespace {
 
 absl::Status CheckStripe(const v1::Stripe& stripe) {
-  if (stripe.transfer().size() != kTransferBytes) {
+  if (stripe.transfer().size() != wire::kTransferBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("stripe.transfer: ", stripe.transfer().size(), " bytes, must be ", kTransferBytes));
+        absl::StrCat("stripe.transfer: ", stripe.transfer().size(), " bytes, must be ", wire::kTransferBytes));
   }
-  if (stripe.count() < kMinStripes || stripe.count() > kMaxStripes) {
+  if (stripe.count() < wire::kMinStripes || stripe.count() > wire::kMaxStripes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("stripe.count: ", stripe.count(), " is not in ", kMinStripes, " to ", kMaxStripes));
+        absl::StrCat("stripe.count: ", stripe.count(), " is not in ", wire::kMinStripes, " to ", wire::kMaxStripes));
   }
   if (stripe.index() >= stripe.count()) {
     return absl::InvalidArgumentError(

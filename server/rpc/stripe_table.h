@@ -21,10 +21,6 @@
 
 namespace tessera {
 
-inline constexpr size_t kTransferBytes = 16;
-inline constexpr uint32_t kMinStripes = 2;
-inline constexpr uint32_t kMaxStripes = 64;
-
 // Thread-safe. An entry lives from the first stream to the last, at most AttendLimits::stripe_timeout; a call that ends
 // in between, or was refused for want of room, stays as a mark, so that late streams get the same answer and do not
 // begin it anew. Of a header that is invalid nothing is kept: every stream brings its own. Entries are of fixed size,

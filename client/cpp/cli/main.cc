@@ -8,7 +8,6 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +17,7 @@
 #include "client/cpp/cli/npy.h"
 #include "client/cpp/cli/npy_attend.h"
 #include "client/cpp/cli/plan_tables.h"
+#include "client/cpp/flags/flag_names.h"
 #include "client/cpp/tessera/client.h"
 
 ABSL_FLAG(std::string, target, "localhost:7171", "the server: host:port, or unix:path");
@@ -196,24 +196,10 @@ int RunAttend(Client* client) {
   return kDone;
 }
 
-// Flags may be written --head-dim as well as --head_dim.
-void UnderscoreFlagNames(std::vector<std::string>* arguments) {
-  for (std::string& argument : *arguments) {
-    if (argument == "--") return;
-    if (!absl::StartsWith(argument, "--")) continue;
-    for (size_t i = 2; i < argument.size() && argument[i] != '='; ++i) {
-      if (argument[i] == '-') argument[i] = '_';
-    }
-  }
-}
-
 int Main(int argc, char** argv) {
   absl::SetProgramUsageMessage(kUsage);
-  std::vector<std::string> arguments(argv, argv + argc);
-  UnderscoreFlagNames(&arguments);
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  const std::vector<char*> words = absl::ParseCommandLine(argc, pointers.data());
+  AcceptDashesInFlagNames(argc, argv);
+  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
   if (words.size() != 2) return WrongUsage(absl::StrCat("expected one command\n\n", kUsage));
   const std::string command = words[1];
 

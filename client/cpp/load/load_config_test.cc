@@ -5,6 +5,7 @@
 
 #include "absl/flags/parse.h"
 #include "absl/flags/reflection.h"
+#include "client/cpp/flags/flag_names.h"
 #include "client/cpp/load/load_flags.h"
 #include "client/cpp/load/progress.h"
 #include "gmock/gmock.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 
 #include "absl/flags/commandlineflag.h"
@@ -184,15 +183,6 @@ std::vector<std::pair<std::string, std::string>> FlagValues() {
   int ordinal = 0;
   for (const std::string& shape : ShapeFlags()) values.emplace_back(absl::StrCat("shape ", ++ordinal), shape);
   return values;
-}
-
-void AcceptDashesInFlagNames(int argc, char** argv) {
-  for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
-    if (!absl::StartsWith(argv[i], "--")) continue;
-    for (char* c = argv[i] + 2; *c != '\0' && *c != '='; ++c) {
-      if (*c == '-') *c = '_';
-    }
-  }
 }
 
 }  // namespace tessera::load

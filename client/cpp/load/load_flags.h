@@ -20,9 +20,6 @@ std::string ServeEchoAddress();
 // Name and value of every flag of the program's own, for reports; --shape once for each shape.
 std::vector<std::pair<std::string, std::string>> FlagValues();
 
-// "--slo-p99=5ms" becomes "--slo_p99=5ms", so that both spellings work. In place.
-void AcceptDashesInFlagNames(int argc, char** argv);
-
 }  // namespace tessera::load
 
 #endif  // TESSERA_CLIENT_CPP_LOAD_LOAD_FLAGS_H_

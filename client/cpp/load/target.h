@@ -22,7 +22,7 @@ struct Call {
 
 // The server's own account of a call.
 struct ServerTiming {
-  absl::Duration receive;  // first byte to acceptance into the queue
+  absl::Duration receive;  // first message received to acceptance into the queue
   absl::Duration queue;    // acceptance to launch
   absl::Duration run;      // in the device, with the batch it was part of
   int64_t batch_requests = 0;

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cpp/flags/flag_names.h"
 #include "client/cpp/load/echo_server.h"
 #include "client/cpp/load/load_flags.h"
 #include "client/cpp/load/load_run.h"
@@ -74,7 +75,7 @@ int main(int argc, char** argv) {
   usage.contains_helpshort_flags = [](absl::string_view file) { return absl::EndsWith(file, "load/load_flags.cc"); };
   usage.contains_help_flags = usage.contains_helpshort_flags;
   absl::SetFlagsUsageConfig(usage);
-  load::AcceptDashesInFlagNames(argc, argv);
+  tessera::AcceptDashesInFlagNames(argc, argv);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) return Fail(kExitUsage, absl::StrCat("unexpected argument: ", rest[1]));
   if (const std::string address = load::ServeEchoAddress(); !address.empty()) return ServeEcho(address);

@@ -9,16 +9,14 @@
 #include "absl/time/clock.h"
 #include "client/cpp/tessera/status_conversion.h"
 #include "proto/wire/attend_encode.h"
+#include "proto/wire/stripe_limits.h"
 
 namespace tessera {
 namespace {
 
-constexpr int kTransferBytes = 16;
-constexpr int kMaxParts = 64;  // Stripe.count
-
 std::string RandomTransfer() {
   absl::BitGen random;
-  std::string name(kTransferBytes, '\0');
+  std::string name(wire::kTransferBytes, '\0');
   for (char& byte : name) byte = static_cast<char>(absl::Uniform<uint8_t>(random));
   return name;
 }
@@ -35,7 +33,7 @@ uint64_t MicrosecondsUntil(absl::Time deadline) {
 int CountParts(int64_t bytes, const AttemptContext& context) {
   if (bytes < context.options->stripe_threshold_bytes) return 1;
   const int64_t chunks = std::max<int64_t>(1, CeilDivide(bytes, context.options->chunk_bytes));
-  return static_cast<int>(std::min<int64_t>({chunks, context.pool->size(), kMaxParts}));
+  return static_cast<int>(std::min<int64_t>({chunks, context.pool->size(), wire::kMaxStripes}));
 }
 
 }  // namespace
@@ -231,7 +229,7 @@ void StreamAttempt::End() {
     }
     stall = context_.timers->Schedule(absl::Now() + context_.options->stall_timeout, [sessions = std::move(sessions)] {
       for (const std::weak_ptr<StreamSession>& weak : sessions) {
-        if (const std::shared_ptr<StreamSession> session = weak.lock()) session->Close();
+        if (const std::shared_ptr<StreamSession> session = weak.lock()) session->Break();
       }
     });
   }

@@ -52,7 +52,7 @@ void SetDeadline(grpc::ClientContext* context, absl::Duration timeout) {
 
 class Client::Impl {
  public:
-  Impl(const std::string& target, const ClientOptions& options) : options_(options), pool_(target, options) {}
+  Impl(const std::string& target, const ClientOptions& options) : options_(options), pool_(target, options, &timers_) {}
 
   ~Impl() {
     std::vector<std::shared_ptr<AttendOperation>> operations;
@@ -96,7 +96,7 @@ class Client::Impl {
 
   const ClientOptions options_;
   TimerQueue timers_;
-  ConnectionPool pool_;  // destroyed first: the end of its streams may still need timers_
+  ConnectionPool pool_;  // destroyed first: the end of its streams needs timers_
 
   absl::Mutex mutex_;
   absl::flat_hash_map<uint64_t, std::shared_ptr<AttendOperation>> operations_ ABSL_GUARDED_BY(mutex_);

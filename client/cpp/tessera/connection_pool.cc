@@ -14,8 +14,9 @@ int64_t Share(int64_t bytes, size_t count) {
 
 }  // namespace
 
-Connection::Connection(const std::string& target, const ClientOptions& options)
+Connection::Connection(const std::string& target, const ClientOptions& options, TimerQueue* timers)
     : tenant_(options.tenant),
+      timers_(timers),
       unary_channel_(MakeUnaryChannel(target, options)),
       unary_stub_(unary_channel_),
       stream_stub_(MakeStreamChannel(target, options)) {}
@@ -32,7 +33,7 @@ std::pair<std::shared_ptr<StreamSession>, uint64_t> Connection::Register(const s
       absl::MutexLock count_lock(&sessions_->mutex);
       ++sessions_->count;
     }
-    session_ = StreamSession::Open(&stream_stub_, tenant_, [sessions = sessions_] {
+    session_ = StreamSession::Open(&stream_stub_, tenant_, timers_, [sessions = sessions_] {
       absl::MutexLock count_lock(&sessions->mutex);
       --sessions->count;
     });
@@ -55,16 +56,16 @@ void Connection::Close() {
     closed_ = true;
     session = session_.lock();
   }
-  if (session != nullptr) session->Close();
+  if (session != nullptr) session->Retire();
   session.reset();
   absl::MutexLock lock(&sessions_->mutex);
   sessions_->mutex.Await(absl::Condition(
       +[](SessionCount* sessions) ABSL_NO_THREAD_SAFETY_ANALYSIS { return sessions->count == 0; }, sessions_.get()));
 }
 
-ConnectionPool::ConnectionPool(const std::string& target, const ClientOptions& options) {
+ConnectionPool::ConnectionPool(const std::string& target, const ClientOptions& options, TimerQueue* timers) {
   for (int i = 0; i < options.connections; ++i) {
-    connections_.push_back(std::make_unique<Connection>(target, options));
+    connections_.push_back(std::make_unique<Connection>(target, options, timers));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/cpp/tessera/options.h"
 #include "client/cpp/tessera/stream_session.h"
+#include "client/cpp/tessera/timer_queue.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/generic/generic_stub.h"
 
@@ -22,7 +23,8 @@ namespace tessera {
 // it is first used, and again after a failure. Thread-safe.
 class Connection {
  public:
-  Connection(const std::string& target, const ClientOptions& options);
+  // The timers outlive the connection.
+  Connection(const std::string& target, const ClientOptions& options, TimerQueue* timers);
   // REQUIRES: Close has returned.
   ~Connection() = default;
 
@@ -37,7 +39,8 @@ class Connection {
   // Lets the session end with the calls that it has; the next call gets a new one.
   void Retire(const std::shared_ptr<StreamSession>& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Ends the sessions and waits until the last is destroyed.
+  // Ends the sessions and waits until the last is destroyed, which takes as long as the server takes to end a stream,
+  // at most StreamSession::kGoodbyeTimeout. REQUIRES: no call is open.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Bytes of the calls in flight, by which the pool chooses.
@@ -51,6 +54,7 @@ class Connection {
   };
 
   const std::string tenant_;
+  TimerQueue* const timers_;
   const std::shared_ptr<grpc::Channel> unary_channel_;
   grpc::GenericStub unary_stub_;
   grpc::GenericStub stream_stub_;
@@ -66,7 +70,8 @@ class Connection {
 // Thread-safe.
 class ConnectionPool {
  public:
-  ConnectionPool(const std::string& target, const ClientOptions& options);
+  // The timers outlive the pool.
+  ConnectionPool(const std::string& target, const ClientOptions& options, TimerQueue* timers);
   ~ConnectionPool();
 
   int size() const { return static_cast<int>(connections_.size()); }

@@ -113,6 +113,13 @@ void FakeServer::AwaitStreams(int count) {
   mutex_.Await(absl::Condition(&enough));
 }
 
+int FakeServer::AwaitStreamEnds(int count) {
+  absl::MutexLock lock(&mutex_);
+  const auto enough = [this, count]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ended_streams_ >= count; };
+  mutex_.Await(absl::Condition(&enough));
+  return cancelled_streams_;
+}
+
 int FakeServer::calls() const {
   absl::MutexLock lock(&mutex_);
   return calls_;
@@ -274,6 +281,8 @@ grpc::Status FakeServer::ServeStream(grpc::ServerContext* context, Stream* strea
     if (decision.deed == Deed::kBreakStream) break;
   }
   absl::MutexLock lock(&mutex_);
+  ++ended_streams_;
+  if (context->IsCancelled()) ++cancelled_streams_;
   std::erase_if(assemblies_, [stream](const auto& entry) { return entry.first.first == stream; });
   return end;
 }

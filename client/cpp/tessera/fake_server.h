@@ -76,6 +76,8 @@ class FakeServer {
 
   int calls() const;
   int streams() const;
+  // Waits until so many streams have ended; returns how many of them the client cancelled.
+  int AwaitStreamEnds(int count);
   std::set<std::string> peers() const;
   std::vector<std::string> tenants() const;
 
@@ -118,6 +120,8 @@ class FakeServer {
   bool stop_reading_ ABSL_GUARDED_BY(mutex_) = false;
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
   int streams_ ABSL_GUARDED_BY(mutex_) = 0;
+  int ended_streams_ ABSL_GUARDED_BY(mutex_) = 0;
+  int cancelled_streams_ ABSL_GUARDED_BY(mutex_) = 0;
   int cancellations_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<std::string> peers_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> tenants_ ABSL_GUARDED_BY(mutex_);

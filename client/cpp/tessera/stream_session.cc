@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "client/cpp/tessera/status_conversion.h"
 #include "proto/wire/attend_encode.h"
 
@@ -37,8 +38,8 @@ absl::Status LostStatus(const grpc::Status& status) {
 }  // namespace
 
 std::shared_ptr<StreamSession> StreamSession::Open(grpc::GenericStub* stub, const std::string& tenant,
-                                                   std::function<void()> on_gone) {
-  std::shared_ptr<StreamSession> session(new StreamSession(std::move(on_gone)));
+                                                   TimerQueue* timers, std::function<void()> on_gone) {
+  std::shared_ptr<StreamSession> session(new StreamSession(timers, std::move(on_gone)));
   session->self_ = session;
   if (!tenant.empty()) session->context_.AddMetadata("tessera-tenant", tenant);
   stub->PrepareBidiStreamingCall(&session->context_, kMethod, {}, session.get());
@@ -61,6 +62,7 @@ uint64_t StreamSession::Register(std::shared_ptr<StreamCall> call, int part) {
 }
 
 void StreamSession::Pump() {
+  bool half_close = false;
   while (true) {
     uint64_t id = 0;
     std::shared_ptr<StreamCall> call;
@@ -74,7 +76,11 @@ void StreamSession::Pump() {
         writing_ = true;
         break;
       }
-      if (senders_.empty()) return;
+      if (senders_.empty()) {
+        if (!retired_ || !entries_.empty() || half_closed_) return;
+        half_close = half_closed_ = writing_ = true;
+        break;
+      }
       id = senders_.front();
       senders_.pop_front();
       const auto place = entries_.find(id);
@@ -100,11 +106,21 @@ void StreamSession::Pump() {
       return;
     }
   }
-  StartWrite(&outgoing_);
+  if (half_close) {
+    StartWritesDone();
+  } else {
+    StartWrite(&outgoing_);
+  }
 }
 
 void StreamSession::OnWriteDone(bool ok) {
   outgoing_.Clear();  // lets go of the calls' memory
+  WriterIdle(ok);
+}
+
+void StreamSession::OnWritesDoneDone(bool ok) { WriterIdle(ok); }
+
+void StreamSession::WriterIdle(bool ok) {
   bool stopped = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -151,7 +167,7 @@ bool StreamSession::Receive() {
     ended = retired_ && entries_.empty();
   }
   entry.call->OnMessage(entry.part, *message);
-  if (ended) context_.TryCancel();
+  if (ended) SayGoodbye();
   return true;
 }
 
@@ -168,7 +184,7 @@ void StreamSession::Withdraw(uint64_t id) {
     ended = retired_ && entries_.empty();
   }
   if (ended) {
-    context_.TryCancel();
+    SayGoodbye();
   } else {
     Pump();
   }
@@ -178,13 +194,20 @@ void StreamSession::Retire() {
   bool ended = false;
   {
     absl::MutexLock lock(&mutex_);
+    ended = !retired_ && entries_.empty();
     retired_ = true;
-    ended = entries_.empty();
   }
-  if (ended) context_.TryCancel();
+  if (ended) SayGoodbye();
 }
 
-void StreamSession::Close() { context_.TryCancel(); }
+void StreamSession::Break() { context_.TryCancel(); }
+
+void StreamSession::SayGoodbye() {
+  timers_->Schedule(absl::Now() + kGoodbyeTimeout, [weak = weak_from_this()] {
+    if (const std::shared_ptr<StreamSession> session = weak.lock()) session->Break();
+  });
+  Pump();
+}
 
 void StreamSession::StopOperations() {
   {

@@ -2,6 +2,9 @@
 //
 // Messages of the calls that have something to send are sent in turn, one a call, so that a large call does not hold up
 // a small one. Answers go to their calls by id. A stream that breaks ends all its calls, and the session with it.
+//
+// A session that is no longer wanted half-closes its stream after its last call, so that for the server it ends well;
+// where the server does not end it then, it is cancelled.
 #ifndef TESSERA_CLIENT_CPP_TESSERA_STREAM_SESSION_H_
 #define TESSERA_CLIENT_CPP_TESSERA_STREAM_SESSION_H_
 
@@ -16,6 +19,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/cpp/tessera/timer_queue.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -52,8 +57,11 @@ class StreamSession final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
   // Calls on it at a time. Servers bound them too, by default at 256 (Limits.max_stream_calls).
   static constexpr size_t kMaxCalls = 200;
 
-  // Opens the stream. `on_gone` runs when the session is destroyed.
-  static std::shared_ptr<StreamSession> Open(grpc::GenericStub* stub, const std::string& tenant,
+  // How long the server may take to end a half-closed stream.
+  static constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
+
+  // Opens the stream. `on_gone` runs when the session is destroyed. The timers outlive it.
+  static std::shared_ptr<StreamSession> Open(grpc::GenericStub* stub, const std::string& tenant, TimerQueue* timers,
                                              std::function<void()> on_gone);
   ~StreamSession() override;
 
@@ -71,8 +79,8 @@ class StreamSession final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
   // Takes no more calls, and ends with the last that it has.
   void Retire() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Breaks the stream.
-  void Close();
+  // Cancels the stream, with whatever calls it has.
+  void Break();
 
  private:
   struct Entry {
@@ -81,17 +89,23 @@ class StreamSession final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
     bool announced = false;  // a message of the call may have been sent
   };
 
-  explicit StreamSession(std::function<void()> on_gone) : on_gone_(std::move(on_gone)) {}
+  StreamSession(TimerQueue* timers, std::function<void()> on_gone) : timers_(timers), on_gone_(std::move(on_gone)) {}
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
+  void OnWritesDoneDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
 
   // Passes one message on. False where the stream must be given up.
   bool Receive();
+  // The last call of a retired session has gone: half-closes, and sees to it that the stream ends.
+  void SayGoodbye() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The write that was going on is over.
+  void WriterIdle(bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
   // No operation is to be started any more: lets gRPC finish, once the writer is idle.
   void StopOperations() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  TimerQueue* const timers_;
   const std::function<void()> on_gone_;
   grpc::ClientContext context_;
   grpc::ByteBuffer incoming_;  // touched only by the read that is going on
@@ -105,6 +119,7 @@ class StreamSession final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool retired_ ABSL_GUARDED_BY(mutex_) = false;
+  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;   // nothing is to be sent any more
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;       // reads have ended
   bool hold_removed_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC may call OnDone
   absl::Status breach_ ABSL_GUARDED_BY(mutex_);        // how the server broke the protocol

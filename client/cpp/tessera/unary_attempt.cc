@@ -1,12 +1,17 @@
-// A call as one Attend RPC. gRPC itself retries, by the channel's service config, and watches the deadline.
+// A call as one Attend RPC. gRPC itself retries after UNAVAILABLE, by the channel's service config, and watches the
+// deadline. RESOURCE_EXHAUSTED is left to the operation, for only the library can tell a server that is full, and says
+// when to come back, from a message that is too large for the transport.
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "client/cpp/tessera/answer_buffer.h"
 #include "client/cpp/tessera/attempt.h"
 #include "client/cpp/tessera/request_payload.h"
@@ -20,6 +25,18 @@ namespace tessera {
 namespace {
 
 constexpr char kMethod[] = "/tessera.v1.AttentionService/Attend";
+
+// Zero where the server names none.
+absl::Duration Pushback(const grpc::ClientContext& rpc) {
+  const auto& metadata = rpc.GetServerTrailingMetadata();
+  const auto found = metadata.find("grpc-retry-pushback-ms");
+  int64_t milliseconds = 0;
+  if (found == metadata.end() ||
+      !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &milliseconds)) {
+    return absl::ZeroDuration();
+  }
+  return absl::Milliseconds(std::max<int64_t>(0, milliseconds));
+}
 
 class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<UnaryAttempt> {
  public:
@@ -74,6 +91,10 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
     {
       // With it goes the RPC, which may hold slices for a retry.
       absl::MutexLock lock(&mutex_);
+      if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+        end_.retry_after = Pushback(*rpc_);
+        end_.retryable = end_.retry_after > absl::ZeroDuration();
+      }
       rpc_.reset();
     }
     ConnectionPool::Return(connections_, bytes_);

@@ -14,6 +14,12 @@ absl::Status CheckRange(const char* name, int64_t value, int64_t lowest, int64_t
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not in ", lowest, " to ", highest));
 }
 
+absl::Status CheckDuration(const char* name, absl::Duration value, absl::Duration lowest, absl::Duration highest) {
+  if (value >= lowest && value <= highest) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", absl::FormatDuration(value), " is not in ",
+                                                 absl::FormatDuration(lowest), " to ", absl::FormatDuration(highest)));
+}
+
 absl::Status CheckNotNegative(const char* name, absl::Duration value) {
   if (value >= absl::ZeroDuration()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", absl::FormatDuration(value), " is negative"));
@@ -30,9 +36,17 @@ int64_t Share(double share, int64_t whole) {
 
 }  // namespace
 
+SchedulerOptions SchedulerOptionsFor(const ServerConfig& config, absl::string_view backend) {
+  SchedulerOptions options = config.scheduler;
+  if (options.max_batch_cost == 0) options.max_batch_cost = int64_t{1} << (backend == "cuda" ? 40 : 33);
+  return options;
+}
+
 absl::Status ValidateConfig(const ServerConfig& config) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   constexpr int64_t kMostInt = std::numeric_limits<int>::max();
+  // gRPC takes an int of milliseconds: 24 days and a bit.
+  constexpr absl::Duration kLongestForGrpc = absl::Hours(24 * 24);
   if (config.backend != "auto" && config.backend != "cpu" && config.backend != "cuda") {
     return absl::InvalidArgumentError(absl::StrCat("backend: ", config.backend, " is not one of auto, cpu, cuda"));
   }
@@ -54,18 +68,24 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckRange("max_striped_calls", config.attend.max_striped_calls, 1, kMostInt),
            CheckRange("chunk_bytes", config.attend.chunk_bytes, 1, kMostInt / 2),
            CheckRange("max_outbox_bytes", config.attend.max_outbox_bytes, 1, kMost),
-           Validate(config.scheduler),
+           Validate(SchedulerOptionsFor(config, config.backend)),
            CheckShare("max_tenant_memory_share", config.attend.max_tenant_memory_share),
            CheckNotNegative("assembly_timeout", config.attend.assembly_timeout),
            CheckNotNegative("send_timeout", config.attend.send_timeout),
            CheckNotNegative("stripe_timeout", config.attend.stripe_timeout),
            CheckNotNegative("hang_timeout", config.engine.hang_timeout),
-           CheckNotNegative("min_ping_interval", config.min_ping_interval),
-           CheckNotNegative("keepalive", config.keepalive),
+           CheckDuration("watchdog_period", config.engine.watchdog_period, absl::Microseconds(100), absl::Seconds(10)),
+           CheckDuration("min_ping_interval", config.min_ping_interval, absl::ZeroDuration(), kLongestForGrpc),
+           CheckDuration("keepalive", config.keepalive, absl::Seconds(1), kLongestForGrpc),
            CheckNotNegative("drain_grace", config.drain_grace),
            CheckNotNegative("drain_timeout", config.drain_timeout),
        }) {
     if (!status.ok()) return status;
+  }
+  // Also false for what is not a number.
+  if (!(config.engine.slowest_pace >= 1 && config.engine.slowest_pace <= std::numeric_limits<double>::max())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slowest_pace: ", config.engine.slowest_pace, " is not a finite number of at least 1"));
   }
   return absl::OkStatus();
 }

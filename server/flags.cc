@@ -67,7 +67,7 @@ ABSL_FLAG(double, max_tenant_share, kDefaults.scheduler.max_tenant_share,
 ABSL_FLAG(int64_t, max_batch_requests, kDefaults.scheduler.max_batch_jobs, "Most calls in a batch; 1: no batching");
 ABSL_FLAG(int64_t, max_batch_tokens, kDefaults.scheduler.max_batch_tokens, "Most query tokens in a batch");
 ABSL_FLAG(int64_t, max_batch_cost, kDefaults.scheduler.max_batch_cost,
-          "Most estimated work in a batch; a single larger call still runs");
+          "Most estimated work in a batch, 0: what suits the backend; a single larger call still runs");
 ABSL_FLAG(int64_t, max_batch_sequences, kDefaults.scheduler.max_batch_sequences,
           "Most sequences in a batch; a single call with more still runs");
 ABSL_FLAG(absl::Duration, batch_delay, kDefaults.scheduler.batch_delay,

@@ -1,5 +1,6 @@
 #include "server/flags.h"
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -86,7 +87,27 @@ TEST(ConfigTest, EveryRefusalNamesItsSetting) {
   EXPECT_THAT(refusal([](ServerConfig& c) { c.slots = 0; }), HasSubstr("slots"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.max_message_bytes = int64_t{4} << 30; }), HasSubstr("max_message_bytes"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.scheduler.max_batch_jobs = 0; }), HasSubstr("max_batch"));
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.scheduler.max_batch_cost = -1; }), HasSubstr("max_batch_cost"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.drain_grace = -absl::Seconds(1); }), HasSubstr("drain_grace"));
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.engine.watchdog_period = absl::ZeroDuration(); }),
+              HasSubstr("watchdog_period"));
+  for (const double pace : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    EXPECT_THAT(refusal([pace](ServerConfig& c) { c.engine.slowest_pace = pace; }), HasSubstr("slowest_pace"));
+  }
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.min_ping_interval = absl::InfiniteDuration(); }),
+              HasSubstr("min_ping_interval"));
+  // None of them would fit gRPC's int of milliseconds, or mean anything to it.
+  for (const absl::Duration keepalive : {absl::ZeroDuration(), absl::Hours(24 * 25), absl::InfiniteDuration()}) {
+    EXPECT_THAT(refusal([keepalive](ServerConfig& c) { c.keepalive = keepalive; }), HasSubstr("keepalive"));
+  }
+}
+
+TEST(ConfigTest, BatchCostSuitsTheBackendUnlessItIsChosen) {
+  ServerConfig config;
+  EXPECT_EQ(SchedulerOptionsFor(config, "cpu").max_batch_cost, int64_t{1} << 33);
+  EXPECT_EQ(SchedulerOptionsFor(config, "cuda").max_batch_cost, int64_t{1} << 40);
+  config.scheduler.max_batch_cost = 7;
+  EXPECT_EQ(SchedulerOptionsFor(config, "cpu").max_batch_cost, 7);
 }
 
 }  // namespace

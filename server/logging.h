@@ -26,7 +26,7 @@ absl::Status SetLogLevel(absl::string_view name);
 // Ask before building fields on a hot path.
 bool LogEnabled(LogLevel level);
 
-// Thread-safe. Lines are not mixed; errors are flushed at once.
+// Thread-safe. Lines are not mixed; all but those of debug level are flushed at once.
 void Log(LogLevel level, const char* event, std::initializer_list<LogField> fields = {});
 
 void FlushLog();

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "grpcpp/grpcpp.h"
 #include "nlohmann/json.hpp"
 #include "server/clock/clock.h"
 #include "server/exit_watchdog.h"
@@ -121,6 +122,7 @@ int Serve(const CommandLine& command_line) {
   if (!started.ok()) return Fail(started.status());
   Server& server = **started;
   Announce(server, **device);
+  if (!Server::kBoundsConnections) Log(LogLevel::kWarning, "connections_not_bounded", {{"grpc", grpc::Version()}});
 
   ending.AwaitAny();
   server.StopAccepting();

@@ -1,5 +1,8 @@
 #include "server/server.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,11 +25,6 @@ namespace {
 // What health is asked about, besides the whole server ("").
 constexpr const char* kServiceNames[] = {"tessera.v1.AttentionService", "tessera.v1.ServerService"};
 
-std::string BackendOf(const Device& device) {
-  const std::string kernel = device.info().kernel;
-  return kernel == "sm90a" || kernel == "sm80" ? "cuda" : "cpu";
-}
-
 std::vector<v1::DeviceInfo> DescribeDevice(const Device& device) {
   const DeviceInfo info = device.info();
   v1::DeviceInfo description;
@@ -43,7 +41,7 @@ ServerFacts FactsOf(const ServerConfig& config, const Device* device) {
   ServerFacts facts;
   facts.version = kVersion;
   facts.revision = config.revision;
-  facts.backend = BackendOf(*device);
+  facts.backend = device->info().backend;
   facts.max_message_bytes = config.max_message_bytes;
   facts.max_queue_requests = config.scheduler.max_queue_jobs;
   facts.devices = [device] { return DescribeDevice(*device); };
@@ -51,7 +49,10 @@ ServerFacts FactsOf(const ServerConfig& config, const Device* device) {
 }
 
 void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builder) {
-  builder->SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
+  // gRPC's own refusal names no setting and looks like a shortage that passes. With this headroom the usual message
+  // that is too large comes through to be refused properly; beyond it gRPC refuses, so that none takes more memory.
+  builder->SetMaxReceiveMessageSize(
+      static_cast<int>(std::min<int64_t>(2 * config.max_message_bytes, std::numeric_limits<int>::max())));
   builder->SetMaxSendMessageSize(-1);
   builder->SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
@@ -59,8 +60,9 @@ void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builde
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.max_concurrent_streams);
   // Two servers on one port would split the connections between them without anybody noticing.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Known to gRPC from 1.60 on; earlier ones pass over it.
-  builder->AddChannelArgument("grpc.max_allowed_incoming_connections", config.max_connections);
+#ifdef GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS
+  builder->AddChannelArgument(GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS, config.max_connections);
+#endif
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               static_cast<int>(absl::ToInt64Milliseconds(config.min_ping_interval)));
@@ -73,6 +75,12 @@ void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builde
 }
 
 }  // namespace
+
+#ifdef GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS
+const bool Server::kBoundsConnections = true;
+#else
+const bool Server::kBoundsConnections = false;
+#endif
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Device* device, Clock* clock,
                                                       FatalFn on_fatal) {
@@ -90,12 +98,12 @@ Server::Server(const ServerConfig& config, Device* device, Clock* clock, FatalFn
       device_(device),
       clock_(clock),
       on_fatal_(std::move(on_fatal)),
-      metrics_({kVersion, config.revision, BackendOf(*device)},
+      metrics_({kVersion, config.revision, device->info().backend},
                {{absl::StrCat(device->info().index), device->info().name, device->info().kernel}}),
       observer_(&metrics_),
       budget_(BudgetLimits(config, static_cast<int64_t>(device->staging().capacity()))),
-      admission_(&budget_, &device->staging(), clock),
-      scheduler_(config.scheduler, clock),
+      admission_(config.max_message_bytes, &budget_, &device->staging(), clock),
+      scheduler_(SchedulerOptionsFor(config, device->info().backend), clock),
       deadlines_(clock),
       environment_{FittedLimits(config, static_cast<int64_t>(device->staging().capacity())),
                    clock,
@@ -123,7 +131,8 @@ absl::Status Server::Listen() {
   for (const char* name : kServiceNames) grpc_server_->GetHealthCheckService()->SetServingStatus(name, true);
   // Last, so that a device that is lost at once finds everything there. Calls that came earlier wait in the queue.
   engine_ = std::make_unique<Engine>(config_.engine, device_, &scheduler_, clock_, &observer_,
-                                     [this](const absl::Status& status) { OnDeviceLost(status); });
+                                     Engine::LossFns{[this](const absl::Status& told) { OnDeviceLost(told); },
+                                                     [this](const absl::Status& why) { on_fatal_(why); }});
   return absl::OkStatus();
 }
 
@@ -161,10 +170,10 @@ bool Server::AwaitMemory(absl::Duration timeout) const {
   return true;
 }
 
-void Server::OnDeviceLost(const absl::Status& status) {
+void Server::OnDeviceLost(const absl::Status& told) {
   StopAccepting();
-  admission_.Close();
-  on_fatal_(status);
+  admission_.Close(told);
+  attention_service_.EndStreamCalls(told);
 }
 
 Server::~Server() {

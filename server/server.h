@@ -38,11 +38,16 @@ namespace tessera {
 // called by one thread, in this order; each may be left out.
 class Server {
  public:
-  // Called once, on an engine thread, when the device is lost: health says NOT_SERVING and every open call has been
-  // answered UNAVAILABLE. The process should end with exit code 70 (kDeviceLostExitCode).
+  // Called once, on an engine thread, when the device is lost. Health has said NOT_SERVING first; then every open call,
+  // those still being received included, has been ended with UNAVAILABLE "device lost", as are those that come later.
+  // Their answers may still be on their way: Drain sends them off. The process should end with exit code 70
+  // (kDeviceLostExitCode).
   using FatalFn = std::function<void(const absl::Status&)>;
 
   static constexpr int kDeviceLostExitCode = 70;
+
+  // Whether the gRPC that this was built with knows ServerConfig::max_connections; otherwise it has no effect.
+  static const bool kBoundsConnections;
 
   // INVALID_ARGUMENT for a configuration that makes no sense, UNAVAILABLE where a port cannot be had.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, Device* device, Clock* clock,
@@ -77,7 +82,8 @@ class Server {
 
   absl::Status Listen();
   absl::Status ExposeMetrics();
-  void OnDeviceLost(const absl::Status& status);
+  // `told` is what callers hear.
+  void OnDeviceLost(const absl::Status& told);
 
   const ServerConfig config_;
   Device* const device_;

@@ -22,6 +22,7 @@ CpuDevice::CpuDevice(std::unique_ptr<AttentionBackend> backend, std::unique_ptr<
     : backend_(std::move(backend)),
       clock_(clock),
       info_{.index = 0,
+            .backend = "cpu",
             .name = CpuName("/proc/cpuinfo"),
             .kernel = std::string(backend_->name()),
             .memory_bytes = 0,

@@ -17,6 +17,7 @@ namespace tessera {
 
 struct DeviceInfo {
   int index = 0;
+  std::string backend;       // "cpu", "cuda"
   std::string name;          // "AMD EPYC", "NVIDIA H200"
   std::string kernel;        // AttentionBackend::name()
   int64_t memory_bytes = 0;  // arena; 0 where tensors stay in staging memory

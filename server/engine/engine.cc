@@ -22,14 +22,14 @@ absl::Status DeviceLost() { return absl::UnavailableError("device lost"); }
 class Engine::Core {
  public:
   Core(const EngineOptions& options, Device* device, Scheduler* scheduler, Clock* clock, EngineObserver* observer,
-       FatalFn on_fatal)
+       LossFns on_loss)
       : options_(options),
         device_(device),
         info_(device->info()),
         scheduler_(scheduler),
         clock_(clock),
         observer_(observer),
-        on_fatal_(std::move(on_fatal)),
+        on_loss_(std::move(on_loss)),
         slots_(info_.slots) {
     ABSL_RAW_CHECK(options.slowest_pace > 0, "a device has a pace");
     ABSL_RAW_CHECK(options.watchdog_period > absl::ZeroDuration(), "a watchdog has a period");
@@ -76,7 +76,7 @@ class Engine::Core {
   Scheduler* const scheduler_;
   Clock* const clock_;
   EngineObserver* const observer_;
-  const FatalFn on_fatal_;
+  const LossFns on_loss_;
 
   absl::Mutex mutex_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
@@ -224,10 +224,11 @@ void Engine::Core::Lose(const absl::Status& why) {
     lost_ = true;
     for (const Slot& slot : slots_) in_flight.insert(in_flight.end(), slot.in_flight.begin(), slot.in_flight.end());
   }
-  scheduler_->Close();
+  on_loss_.on_lost(DeviceLost());
+  scheduler_->Close(DeviceLost());
   for (const AttendJobPtr& job : in_flight) job->Finish(DeviceLost());
   scheduler_->Abort(DeviceLost());
-  on_fatal_(why);
+  on_loss_.on_fatal(why);
 }
 
 std::vector<bool> Engine::Core::Stop() {
@@ -251,8 +252,8 @@ bool Engine::Core::AllEndedOrHung() const {
 }
 
 Engine::Engine(const EngineOptions& options, Device* device, Scheduler* scheduler, Clock* clock,
-               EngineObserver* observer, FatalFn on_fatal)
-    : core_(std::make_shared<Core>(options, device, scheduler, clock, observer, std::move(on_fatal))) {
+               EngineObserver* observer, LossFns on_loss)
+    : core_(std::make_shared<Core>(options, device, scheduler, clock, observer, std::move(on_loss))) {
   for (int slot = 0; slot < core_->slots(); ++slot) {
     slots_.emplace_back([core = core_, slot] { core->RunSlot(slot); });
   }

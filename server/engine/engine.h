@@ -6,8 +6,9 @@
 // only.
 //
 // A watchdog thread ends what waits too long: jobs whose deadline passes in the queue, and a batch that runs longer
-// than it may. A batch that hangs, like a sticky error, means that the device is lost: jobs in flight and waiting are
-// finished with UNAVAILABLE, the scheduler is closed, and the process must end.
+// than it may. A batch that hangs, like a sticky error, means that the device is lost: whoever wants to know hears it
+// first, then jobs in flight and waiting are finished with UNAVAILABLE, the scheduler is closed, and the process must
+// end.
 //
 // A job keeps its buffers until the device has let go of them, whoever ends it and when: the slot's thread holds it
 // while Device::Run lasts.
@@ -54,17 +55,21 @@ struct EngineOptions {
 // One device. Several engines may share a scheduler. Every job in the scheduler is an AttendJob.
 class Engine {
  public:
-  // Runs once, on an engine thread, when the device is lost: sticky error or hang. Jobs in flight have been finished
-  // with UNAVAILABLE and the scheduler closed and aborted. The process should end with exit code 70. Must not destroy
-  // the engine.
-  using FatalFn = std::function<void(const absl::Status&)>;
+  // Both run once, on an engine thread, when the device is lost: sticky error or hang. Neither may destroy the engine.
+  struct LossFns {
+    // First, with what callers are told from now on. No job has been ended for the loss yet.
+    std::function<void(const absl::Status& told)> on_lost;
+    // Last, with the device's own error. Jobs in flight have been finished and the scheduler closed and aborted. The
+    // process should end with exit code 70.
+    std::function<void(const absl::Status& why)> on_fatal;
+  };
 
   // A slot that hangs keeps the destructor this long, in real time.
   static constexpr absl::Duration kHungSlotGrace = absl::Seconds(1);
 
   // The device, scheduler, clock and observer outlive the engine. Starts the threads.
   Engine(const EngineOptions& options, Device* device, Scheduler* scheduler, Clock* clock, EngineObserver* observer,
-         FatalFn on_fatal);
+         LossFns on_loss);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   // Closes the scheduler, lets waiting jobs run, joins the threads. A slot that hangs for ever is abandoned with its

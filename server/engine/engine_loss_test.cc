@@ -27,15 +27,19 @@ TEST_P(EngineStickyTest, EndsEverything) {
   device_->AwaitBatch(1);
   const TestCallPtr in_flight = Send(2);
   const TestCallPtr large = Send(3, absl::InfiniteDuration(), int64_t{1} << 40);  // shares no batch with the small one
+  bool ended_before_lost = true;
+  on_lost_ = [&] { ended_before_lost = in_flight->done.HasBeenNotified() || large->done.HasBeenNotified(); };
   bool ended_before_fatal = false;
   on_fatal_ = [&] {
     ended_before_fatal = in_flight->done.HasBeenNotified() && large->done.HasBeenNotified() &&
-                         absl::IsUnavailable(scheduler_->Enqueue(MakeCall(1)->job));
+                         scheduler_->Enqueue(MakeCall(1)->job) == absl::UnavailableError("device lost");
   };
   device_->Release(1);
   ExpectLost(*in_flight, Job::State::kRunning);
   ExpectLost(*large, Job::State::kQueued);
   fatal_.WaitForNotification();
+  EXPECT_FALSE(ended_before_lost);
+  EXPECT_EQ(told_, absl::UnavailableError("device lost"));
   EXPECT_TRUE(ended_before_fatal);
   EXPECT_THAT(fatal_status_.message(), testing::HasSubstr("batch 2"));
 }

@@ -111,12 +111,18 @@ class EngineTest : public testing::Test {
     device_ = std::make_unique<FaultDevice>(std::make_unique<CopyingDevice>(slots), *ParseFaultScript(script), &clock_);
     scheduler_.emplace(SchedulerOptions{}, &clock_);
     engine_ = std::make_unique<Engine>(options, device_.get(), &*scheduler_, &clock_, &observer_,
-                                       [this](const absl::Status& why) {
-                                         EXPECT_FALSE(fatal_.HasBeenNotified()) << "on_fatal runs once";
-                                         fatal_status_ = why;
-                                         if (on_fatal_) on_fatal_();
-                                         fatal_.Notify();
-                                       });
+                                       Engine::LossFns{[this](const absl::Status& told) {
+                                                         EXPECT_TRUE(told_.ok()) << "on_lost runs once";
+                                                         told_ = told;
+                                                         if (on_lost_) on_lost_();
+                                                       },
+                                                       [this](const absl::Status& why) {
+                                                         EXPECT_FALSE(fatal_.HasBeenNotified()) << "on_fatal runs once";
+                                                         EXPECT_FALSE(told_.ok()) << "on_lost runs first";
+                                                         fatal_status_ = why;
+                                                         if (on_fatal_) on_fatal_();
+                                                         fatal_.Notify();
+                                                       }});
     period_ = options.watchdog_period;
   }
 
@@ -162,7 +168,9 @@ class EngineTest : public testing::Test {
   RecordingObserver observer_;
   std::unique_ptr<FaultDevice> device_;
   std::optional<Scheduler> scheduler_;
+  absl::Status told_;
   absl::Status fatal_status_;
+  std::function<void()> on_lost_;
   std::function<void()> on_fatal_;
   absl::Notification fatal_;
   absl::Duration period_;

@@ -21,7 +21,7 @@ namespace tessera {
 // The RPC writes `received` and `queued` before it enqueues the job. The engine writes the rest just before it ends the
 // job with OK; they mean nothing, and must not be read, where the job ended otherwise.
 struct JobTimes {
-  absl::Time received = absl::InfinitePast();  // first byte
+  absl::Time received = absl::InfinitePast();  // its first message, which gRPC has whole by then
   absl::Time queued = absl::InfinitePast();
   absl::Time launched = absl::InfinitePast();  // its batch was handed to the device
   absl::Time finished = absl::InfinitePast();  // its outputs were in staging memory

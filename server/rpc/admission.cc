@@ -30,6 +30,10 @@ Admission::Ticket::~Ticket() {
 
 absl::StatusOr<ByteBudget::Charge> Admission::AdmitMessage(absl::string_view tenant, int64_t bytes,
                                                            int64_t call_bytes) {
+  if (bytes > max_message_bytes_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the message has ", bytes, " bytes, above the limit of max_message_bytes = ", max_message_bytes_));
+  }
   absl::StatusOr<ByteBudget::Charge> charge = budget_->Acquire(tenant, {bytes}, call_bytes);
   if (!charge.ok()) return WithReason(charge.status(), RejectReason::kByteBudget);
   return charge;
@@ -60,7 +64,7 @@ absl::StatusOr<Admission::Grant> Admission::AdmitCall(absl::string_view tenant, 
 
 absl::StatusOr<Admission::Ticket> Admission::Enter() {
   absl::MutexLock lock(&mutex_);
-  if (closed_) return absl::UnavailableError("the server is draining");
+  if (!refusal_.ok()) return refusal_;
   ++tickets_;
   return Ticket(this);
 }
@@ -70,9 +74,9 @@ void Admission::Leave() {
   --tickets_;
 }
 
-void Admission::Close() {
+void Admission::Close(const absl::Status& refusal) {
   absl::MutexLock lock(&mutex_);
-  closed_ = true;
+  refusal_.Update(refusal);
 }
 
 bool Admission::Drain(absl::Time deadline) {

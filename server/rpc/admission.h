@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
@@ -44,21 +45,22 @@ class Admission {
   };
 
   // All outlive the admission.
-  Admission(ByteBudget* budget, StagingPool* staging, Clock* clock)
-      : budget_(budget), staging_(staging), clock_(clock) {}
+  Admission(int64_t max_message_bytes, ByteBudget* budget, StagingPool* staging, Clock* clock)
+      : max_message_bytes_(max_message_bytes), budget_(budget), staging_(staging), clock_(clock) {}
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
   // Charges a message that gRPC has received, for as long as its slices are held, beside `call_bytes` that its call
-  // holds already. RESOURCE_EXHAUSTED or INVALID_ARGUMENT where there is no room for it now or ever.
+  // holds already. INVALID_ARGUMENT above max_message_bytes; RESOURCE_EXHAUSTED or INVALID_ARGUMENT where there is no
+  // room for it now or ever.
   absl::StatusOr<ByteBudget::Charge> AdmitMessage(absl::string_view tenant, int64_t bytes, int64_t call_bytes = 0);
 
   // Takes memory for a call, beside the message of `message_bytes` that opens it. UNAVAILABLE once closed;
   // RESOURCE_EXHAUSTED or INVALID_ARGUMENT where the memory cannot be had now or ever.
   absl::StatusOr<Grant> AdmitCall(absl::string_view tenant, const AttendShape& shape, int64_t message_bytes);
 
-  // Refuses every call from now on.
-  void Close();
+  // Refuses every call from now on, with the first `refusal` given.
+  void Close(const absl::Status& refusal = absl::UnavailableError("the server is draining"));
   // Waits until no ticket is held, or the deadline passes; returns whether all came back. REQUIRES: closed.
   bool Drain(absl::Time deadline);
 
@@ -69,11 +71,12 @@ class Admission {
   absl::StatusOr<Ticket> Enter();
   void Leave();
 
+  const int64_t max_message_bytes_;
   ByteBudget* const budget_;
   StagingPool* const staging_;
   Clock* const clock_;
   absl::Mutex mutex_;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);  // not OK: closed
   int64_t tickets_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

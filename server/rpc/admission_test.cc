@@ -1,6 +1,7 @@
 #include "server/rpc/admission.h"
 
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ class AdmissionTest : public ::testing::Test {
   FakeClock clock_;
   ByteBudget budget_{10 << 10};
   StagingPool staging_{*StagingPool::MapAnonymous(8 << 10)};
-  Admission admission_{&budget_, &staging_, &clock_};
+  Admission admission_{/*max_message_bytes=*/20 << 10, &budget_, &staging_, &clock_};
 
   absl::StatusOr<Admission::Grant> Admit(int64_t q_bytes, int64_t kv_bytes, int64_t message_bytes = 0) {
     return admission_.AdmitCall("tenant", ShapeOf(q_bytes, kv_bytes), message_bytes);
@@ -87,6 +88,13 @@ TEST_F(AdmissionTest, EmptySequencesAreCharged) {
   ASSERT_TRUE(grant.ok()) << grant.status();
   EXPECT_GE(budget_.in_use(), static_cast<int64_t>(40 * sizeof(SequenceView)));
   EXPECT_EQ(admission_.AdmitCall("tenant", shape, 0).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(AdmissionTest, MessageAboveTheLimitIsInvalidAndNamesIt) {
+  const absl::Status refused = admission_.AdmitMessage("tenant", (20 << 10) + 1).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("max_message_bytes = 20480"));
+  EXPECT_THAT(Counted(refused), ElementsAre(RejectReason::kInvalid));
 }
 
 TEST_F(AdmissionTest, FullStagingIsNotTheBudget) {

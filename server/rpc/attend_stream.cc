@@ -122,12 +122,15 @@ void AttendStream::OpenCall(const wire::DecodedAttendStreamRequest& message) {
               : MakeCall(message);
   if (!call.ok()) return late ? AnswerLate(message.id, call.status()) : Refuse(message.id, call.status());
   bool broken;
+  absl::Status calls_end;
   {
     absl::MutexLock lock(&mutex_);
     broken = broken_.has_value() || finished_;
+    calls_end = calls_end_;
     if (!broken) calls_.emplace(message.id, *call);
   }
   if (broken) return (*call)->StreamBroke(this, absl::CancelledError("the stream ended"));
+  if (!calls_end.ok()) (*call)->End(calls_end);  // Join says so
   // From here on the call may end, and be answered, at any time.
   const absl::Status joined = (*call)->Join(striped ? message.stripe->index() : 0, shared_from_this(), message.id);
   if (!joined.ok()) {
@@ -219,6 +222,14 @@ void AttendStream::CloseWhenIdle() {
   absl::MutexLock lock(&mutex_);
   closing_ = true;
   Advance();
+}
+
+void AttendStream::EndCalls(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    calls_end_ = status;
+  }
+  for (const std::shared_ptr<StreamCall>& call : OpenCalls()) call->End(status);
 }
 
 void AttendStream::Break(const absl::Status& calls_end, const absl::Status& stream_end) {

@@ -44,6 +44,7 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   void TakeAnswer(StreamAnswer answer) override;
   // Ends the stream with UNAVAILABLE as soon as no call is open.
   void CloseWhenIdle() override;
+  void EndCalls(const absl::Status& status) override;
 
  private:
   AttendStream(const AttendEnvironment& environment, StripeTable* stripes, StreamRegistry* registry,
@@ -91,6 +92,7 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   bool reading_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;  // the client sends no more
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;      // CloseWhenIdle
+  absl::Status calls_end_ ABSL_GUARDED_BY(mutex_);    // not OK: EndCalls
   struct Breaking {
     absl::Status calls_end;
     absl::Status stream_end;

@@ -33,6 +33,8 @@ class AttentionService final
 
   // Ends every stream as soon as it has no open call.
   void CloseStreams() { registry_.CloseAll(); }
+  // Ends every call of every stream, those still being received included, and those that come later.
+  void EndStreamCalls(const absl::Status& status) { registry_.EndAllCalls(status); }
 
  private:
   const AttendEnvironment environment_;

@@ -1,16 +1,20 @@
 #include "server/rpc/stream_registry.h"
 
-#include <vector>
+#include <utility>
 
 namespace tessera {
 
 void StreamRegistry::Add(const std::shared_ptr<OpenStream>& stream) {
+  bool closed;
+  absl::Status calls_end;
   {
     absl::MutexLock lock(&mutex_);
     streams_.emplace(stream.get(), stream);
-    if (!closed_) return;
+    closed = closed_;
+    calls_end = calls_end_;
   }
-  stream->CloseWhenIdle();
+  if (!calls_end.ok()) stream->EndCalls(calls_end);
+  if (closed) stream->CloseWhenIdle();
 }
 
 void StreamRegistry::Remove(OpenStream* stream) {
@@ -23,11 +27,27 @@ void StreamRegistry::CloseAll() {
   {
     absl::MutexLock lock(&mutex_);
     closed_ = true;
-    for (const auto& [key, weak] : streams_) {
-      if (std::shared_ptr<OpenStream> stream = weak.lock()) streams.push_back(std::move(stream));
-    }
+    streams = Streams();
   }
   for (const std::shared_ptr<OpenStream>& stream : streams) stream->CloseWhenIdle();
+}
+
+void StreamRegistry::EndAllCalls(const absl::Status& status) {
+  std::vector<std::shared_ptr<OpenStream>> streams;
+  {
+    absl::MutexLock lock(&mutex_);
+    calls_end_ = status;
+    streams = Streams();
+  }
+  for (const std::shared_ptr<OpenStream>& stream : streams) stream->EndCalls(status);
+}
+
+std::vector<std::shared_ptr<OpenStream>> StreamRegistry::Streams() {
+  std::vector<std::shared_ptr<OpenStream>> streams;
+  for (const auto& [key, weak] : streams_) {
+    if (std::shared_ptr<OpenStream> stream = weak.lock()) streams.push_back(std::move(stream));
+  }
+  return streams;
 }
 
 }  // namespace tessera

@@ -70,15 +70,16 @@ Scheduler::Scheduler(const SchedulerOptions& options, Clock* clock)
 }
 
 Scheduler::~Scheduler() {
-  Close();
-  Abort(absl::UnavailableError("the server is shutting down"));
+  const absl::Status gone = absl::UnavailableError("the server is shutting down");
+  Close(gone);
+  Abort(gone);
 }
 
 absl::Status Scheduler::Enqueue(JobPtr job) {
   const absl::Time now = clock_->Now();
   if (job->traits().deadline <= now) return Expired();
   absl::MutexLock lock(&mutex_);
-  if (closed_) return absl::UnavailableError("the server is draining");
+  if (!refusal_.ok()) return refusal_;
   return queue_.Push(std::move(job), now);
 }
 
@@ -119,7 +120,7 @@ std::optional<FairQueue::Batch> Scheduler::NextBatch() {
 }
 
 bool Scheduler::NothingToHoldBack() const {
-  return options_.batch_delay <= absl::ZeroDuration() || pace_.running() == 0 || closed_ || queue_.empty() ||
+  return options_.batch_delay <= absl::ZeroDuration() || pace_.running() == 0 || !refusal_.ok() || queue_.empty() ||
          queue_.jobs() >= options_.max_batch_jobs || queue_.tokens() >= options_.max_batch_tokens ||
          queue_.sequences() >= options_.max_batch_sequences ||
          queue_.cost() >= static_cast<double>(options_.max_batch_cost);
@@ -143,9 +144,9 @@ void Scheduler::BatchDone() {
   pace_.Finish(now);
 }
 
-void Scheduler::Close() {
+void Scheduler::Close(const absl::Status& refusal) {
   absl::MutexLock lock(&mutex_);
-  closed_ = true;
+  refusal_.Update(refusal);
 }
 
 void Scheduler::Abort(const absl::Status& status) {

@@ -80,8 +80,8 @@ class Scheduler {
   // Tells the scheduler that a batch returned by TakeBatch is over: drives `batch_delay` and Drain.
   void BatchDone();
 
-  // Refuses new jobs from now on; waiting ones still run.
-  void Close();
+  // Refuses new jobs from now on, with the first `refusal` given; waiting ones still run.
+  void Close(const absl::Status& refusal = absl::UnavailableError("the server is draining"));
   // Finishes every waiting job with `status`. Use after Close, or on a device's death.
   void Abort(const absl::Status& status);
   // Waits until nothing waits or runs, or the deadline passes; returns whether it drained.
@@ -95,7 +95,7 @@ class Scheduler {
   absl::Duration RetryAfter() const;
 
  private:
-  bool WorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !queue_.empty(); }
+  bool WorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !refusal_.ok() || !queue_.empty(); }
   bool Drained() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return queue_.empty() && pace_.running() == 0; }
   bool NothingToHoldBack() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for work. A batch without jobs where all that was met had ended or expired, or another executor was quicker;
@@ -107,7 +107,7 @@ class Scheduler {
   mutable absl::Mutex mutex_;
   FairQueue queue_ ABSL_GUARDED_BY(mutex_);
   Pace pace_ ABSL_GUARDED_BY(mutex_);
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);  // not OK: closed
   int consecutive_large_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -10,7 +10,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/attend_messages.h"
+#include "tests/server/await.h"
 #include "tests/server/raw_rpc.h"
+#include "tests/server/stream_client.h"
 #include "tests/server/test_server.h"
 
 namespace tessera::testing {
@@ -173,12 +175,33 @@ TEST_F(FailuresTest, CallThatTheQueueNeverHoldsIsInvalidArgumentAndCounted) {
   server.AwaitIdle();
 }
 
-TEST_F(FailuresTest, MessageAboveTheLimitIsRefusedByTheTransport) {
+TEST_F(FailuresTest, MessageAboveTheLimitIsInvalidArgumentNamingIt) {
+  ServerConfig config = TestServer::Config();
+  config.max_message_bytes = 300 << 10;
+  TestServer server("", config);
+  // 384 KiB of q, k, v.
+  UnaryCall call(server.attention(), Request(Header({1024}), rng_));
+  EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(call.Await().error_message(), HasSubstr("max_message_bytes = 307200"));
+  EXPECT_EQ(call.RetryPushback(), "");
+  // A stream ends the call, and goes on.
+  StreamClient stream(server.attention());
+  stream.Send(StreamMessages(1, Request(Header({1024}), rng_), 1 << 20));
+  const StreamedAnswer refused = stream.Await(1);
+  EXPECT_EQ(refused.status.code(), static_cast<int>(grpc::StatusCode::INVALID_ARGUMENT));
+  EXPECT_THAT(refused.status.message(), HasSubstr("max_message_bytes"));
+  stream.Send(StreamMessages(2, Request(Header({1024}), rng_), 64 << 10));
+  EXPECT_EQ(stream.Await(2).status.code(), 0);
+  server.AwaitIdle();
+}
+
+TEST_F(FailuresTest, MessageFarAboveTheLimitIsRefusedByTheTransport) {
   ServerConfig config = TestServer::Config();
   config.max_message_bytes = 64 << 10;
   TestServer server("", config);
   UnaryCall call(server.attention(), Request(Header({1024}), rng_));
   EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(call.RetryPushback(), "");
   UnaryCall small(server.attention(), Small());
   EXPECT_TRUE(small.Await().ok());
 }
@@ -298,12 +321,30 @@ TEST_F(FailuresTest, StickyDeviceErrorIsUnavailableAndHealthSaysNotServing) {
   server.device().Release(1);
   EXPECT_TRUE(first.Await().ok());
   EXPECT_EQ(doomed.Await().error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_FALSE(server.AwaitFatal().ok());
   EXPECT_FALSE(server.Serving());
   EXPECT_FALSE(server.Serving("tessera.v1.AttentionService"));
+  EXPECT_FALSE(server.AwaitFatal().ok());
   UnaryCall late(server.attention(), Small());
   EXPECT_EQ(late.Await().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(late.Await().error_message(), "device lost");
   EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"draining\"}"], 2);
+}
+
+TEST_F(FailuresTest, LostDeviceEndsCallsThatAreStillBeingReceived) {
+  TestServer server("run@1=sticky");
+  StreamClient stream(server.attention());
+  const std::vector<v1::AttendStreamRequest> messages = StreamMessages(1, Small(), 512);
+  ASSERT_GT(messages.size(), 1u);
+  stream.Send(messages[0]);
+  server.AwaitOccupancy([](const v1::Occupancy& occupancy) { return occupancy.staging_used_bytes() > 0; });
+  UnaryCall doomed(server.attention(), Small());
+  const StreamedAnswer answer = stream.Await(1);
+  EXPECT_EQ(answer.status.code(), static_cast<int>(grpc::StatusCode::UNAVAILABLE));
+  EXPECT_EQ(answer.status.message(), "device lost");
+  stream.Send(messages[1]);  // of a call that has ended: dropped
+  stream.Send(StreamMessages(2, Small(), 4096));
+  EXPECT_EQ(stream.Await(2).status.message(), "device lost");
+  EXPECT_EQ(doomed.Await().error_message(), "device lost");
 }
 
 TEST_F(FailuresTest, HungDeviceIsUnavailableForAllInFlight) {
@@ -314,7 +355,10 @@ TEST_F(FailuresTest, HungDeviceIsUnavailableForAllInFlight) {
   server.device().AwaitBatch(1);
   UnaryCall waiting(server.attention(), Small());
   server.AwaitQueued(1);
-  while (!hung.done()) server.clock().Advance(absl::Seconds(1));
+  Await("the hanging call's end", [&] {
+    server.clock().Advance(absl::Seconds(1));
+    return hung.done();
+  });
   EXPECT_EQ(hung.Await().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(waiting.Await().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_FALSE(server.AwaitFatal().ok());

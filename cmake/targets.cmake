@@ -8,8 +8,11 @@
 # What ThreadSanitizer must be told about a library that was not built with it, linked into every program.
 if(TESSERA_SANITIZE STREQUAL "thread")
   add_library(tessera_tsan OBJECT "${PROJECT_SOURCE_DIR}/tests/tsan/absl_mutex.cc"
-                                  "${PROJECT_SOURCE_DIR}/tests/tsan/default_options.cc")
-  target_link_libraries(tessera_tsan PUBLIC absl::synchronization ${CMAKE_DL_LIBS})
+                                  "${PROJECT_SOURCE_DIR}/tests/tsan/default_options.cc"
+                                  "${PROJECT_SOURCE_DIR}/tests/tsan/grpc_calls.cc")
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/tsan/grpc_calls.cc" PROPERTIES COMPILE_OPTIONS
+                                                                                          -fno-access-control)
+  target_link_libraries(tessera_tsan PUBLIC absl::synchronization gRPC::grpc++ ${CMAKE_DL_LIBS})
 endif()
 
 function(tessera_library)

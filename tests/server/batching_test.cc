@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "tests/server/attend_messages.h"
+#include "tests/server/await.h"
 #include "tests/server/test_server.h"
 
 namespace tessera::testing {
@@ -111,7 +112,9 @@ TEST_F(BatchingTest, TenantsTakeTurnsWhateverTheySend) {
   ServerConfig config = TestServer::Config();
   config.scheduler.max_batch_jobs = 1;
   config.scheduler.fair_quantum = 1;
-  TestServer server("run@1=hang", config);
+  std::string hang_each;
+  for (int batch = 1; batch <= 9; ++batch) hang_each += "run@" + std::to_string(batch) + "=hang;";
+  TestServer server(hang_each, config);
   std::vector<v1::AttendRequest> requests;
   std::vector<std::string> tenants;
   for (int i = 0; i < 8; ++i) {
@@ -131,7 +134,15 @@ TEST_F(BatchingTest, TenantsTakeTurnsWhateverTheySend) {
         }));
     server.AwaitQueued(static_cast<uint32_t>(i + 1));
   }
-  server.device().ReleaseAll();
+  server.device().Release(1);
+  // One by one, for answers that leave together may arrive in any order.
+  for (size_t ended = 1; ended <= calls.size(); ++ended) {
+    server.device().Release(static_cast<int64_t>(1 + ended));
+    Await("the next call's end", [&] {
+      absl::MutexLock lock(&mutex);
+      return order.size() == ended;
+    });
+  }
   for (const auto& call : calls) EXPECT_TRUE(call->Await().ok());
   absl::MutexLock lock(&mutex);
   ASSERT_EQ(order.size(), 8u);

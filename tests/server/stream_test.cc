@@ -108,7 +108,11 @@ TEST_F(StreamTest, SmallAnswerOvertakesALargeOne) {
   config.staging_bytes = 64 << 20;
   TestServer server("", config);
   StreamClient stream(server.attention());
-  const v1::AttendRequest large = Request(Header({8192}, 8, 16), rng_);  // 4 MiB of o, 1024 chunks
+  v1::AttendHeader header = Header({8192}, 8, 16);               // 4 MiB of o, 1024 chunks
+  v1::Mask& narrow = *header.mutable_options()->mutable_mask();  // much to send, little to compute
+  narrow.set_kind(v1::MASK_KIND_WINDOW);
+  narrow.set_window_left(1);
+  const v1::AttendRequest large = Request(header, rng_);
   stream.Send(StreamMessages(1, large, 1 << 20));
   server.AwaitMetric("tessera_stage_seconds_count{stage=\"queue\"}", 1);
   stream.Send(StreamMessages(2, Small(), 4096));

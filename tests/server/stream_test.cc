@@ -375,9 +375,7 @@ TEST_F(StreamTest, StreamThatDrainsFinishesItsCallsAndRefusesNewOnes) {
   stream.Send(StreamMessages(1, Small(), 4096));
   server.device().AwaitBatch(1);
   stream.Send(messages[0]);
-  const auto held = [&] { return server.Info().occupancy().staging_used_bytes(); };
-  while (held() < 2 * 2048) {
-  }
+  server.AwaitOccupancy([](const v1::Occupancy& occupancy) { return occupancy.staging_used_bytes() >= 2 * 2048; });
   // Not the time for which the half-sent call's next chunk is waited for.
   constexpr absl::Duration kDrain = absl::Seconds(20);
   std::thread drain([&] { EXPECT_TRUE(server.server().Drain(kDrain)); });

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs whatever this checkout needs and the machine lacks. Idempotent; takes seconds when nothing is missing.
 #
-#   deploy/local/setup.sh          what is needed to build, to run the server and the example
+#   deploy/local/setup.sh          what is needed to build, to run the server and the example; on a machine with a GPU
+#                                  also the CUDA compiler
 #   deploy/local/setup.sh --test   also what tests/run.sh needs
 #
 # Distribution packages go into the system (apt, as root or by sudo). Everything else stays in folders of the checkout
@@ -93,5 +94,7 @@ once python "${python_sources[@]}" -- install_python
 if $with_tests; then
   once python-tests client/python/requirements-test.txt -- install_python_tests
   once buf -- install_buf
+fi
+if $with_tests || nvidia-smi -L >/dev/null 2>&1; then
   if ! command -v nvcc >/dev/null && ! [ -x /usr/local/cuda/bin/nvcc ]; then once cuda -- install_cuda; fi
 fi

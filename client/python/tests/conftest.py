@@ -21,12 +21,17 @@ def server() -> Iterator[FakeServer]:
 
 
 @pytest.fixture(scope="session")
-def live() -> Iterator[LiveServer]:
+def server_binary() -> str:
     """The program that TESSERA_SERVER names; tests that want it are skipped without."""
     binary = os.environ.get("TESSERA_SERVER")
     if not binary:
         pytest.skip("TESSERA_SERVER does not name a tessera-server")
-    with LiveServer(binary) as started:
+    return binary
+
+
+@pytest.fixture(scope="session")
+def live(server_binary: str) -> Iterator[LiveServer]:
+    with LiveServer(server_binary) as started:
         yield started
 
 

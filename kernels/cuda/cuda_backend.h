@@ -10,8 +10,8 @@
 
 namespace tessera::cuda {
 
-// A backend on CUDA device `device`, with the family that suits it. Scratch memory, a few hundred bytes a sequence, comes
-// from a pool of its own in stream order. UNAVAILABLE without a device or a fitting driver.
+// A backend on CUDA device `device`, with the family that suits it. Scratch memory, a few hundred bytes a sequence,
+// comes from a pool of its own in stream order. UNAVAILABLE without a device or a fitting driver.
 absl::StatusOr<std::unique_ptr<AttentionBackend>> CreateCudaBackend(int device);
 
 // The same with a family of choice. INVALID_ARGUMENT where the device lacks its instructions.

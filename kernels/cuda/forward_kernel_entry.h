@@ -9,7 +9,7 @@
 namespace tessera::cuda {
 
 struct ForwardKernelEntry {
-  int head_dim;   // computed; shorter heads are filled up with zeros
+  int head_dim;  // computed; shorter heads are filled up with zeros
   int tile_rows;
   int tile_keys;
   // Enqueues one launch over at most `multiprocessors` blocks. The table must be complete by then on the same stream.

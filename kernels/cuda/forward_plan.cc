@@ -112,8 +112,8 @@ absl::StatusOr<ForwardPlan> PlanForward(const AttentionParams& params, absl::Spa
   for (size_t i = 0; i < sequences.size(); ++i) {
     const SequenceView& sequence = sequences[i];
     if (sequence.q_len > kMaxLength || sequence.kv_len > kMaxLength) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("q_len and kv_len must be at most ", kMaxLength, ", got ", sequence.q_len, ", ", sequence.kv_len));
+      return absl::InvalidArgumentError(absl::StrCat("q_len and kv_len must be at most ", kMaxLength, ", got ",
+                                                     sequence.q_len, ", ", sequence.kv_len));
     }
     if (sequence.q_len == 0) continue;
     const int group = StackedHeads(params, sequence.q_len, kernel.tile_rows);

@@ -33,7 +33,8 @@ int32_t ClampSide(int64_t side);
 int StackedHeads(const AttentionParams& params, int64_t q_len, int tile_rows);
 
 // Tiles computed and skipped, useful work and modelled traffic of one sequence.
-ForwardStats ModelForward(const AttentionParams& params, const SequenceView& sequence, const ForwardKernelEntry& kernel);
+ForwardStats ModelForward(const AttentionParams& params, const SequenceView& sequence,
+                          const ForwardKernelEntry& kernel);
 
 }  // namespace tessera::cuda
 

@@ -1,9 +1,10 @@
 // What the host tells a forward kernel: plain structs in device memory, shared by every kernel.
 //
 // The unit of work is a tile: some query rows of one head of one sequence against all keys they see. Rows of a tile are
-// numbered token by token, within a token by query head. group is 1, or, where a sequence has few queries, the number of
-// query heads that share a key head, so that they share each reading of K and V. Each kRowUnit rows hold as many whole
-// tokens as fit, rows left over do not exist: row r of a unit is token r / group of it, query head head * group + r % group.
+// numbered token by token, within a token by query head. group is 1, or, where a sequence has few queries, the number
+// of query heads that share a key head, so that they share each reading of K and V. Each kRowUnit rows hold as many
+// whole tokens as fit, rows left over do not exist: row r of a unit is token r / group of it, query head head * group +
+// r % group.
 #ifndef TESSERA_KERNELS_CUDA_FORWARD_TABLE_H_
 #define TESSERA_KERNELS_CUDA_FORWARD_TABLE_H_
 
@@ -28,10 +29,10 @@ struct TensorStrides {
 struct alignas(16) SequenceShape {
   int32_t q_len;
   int32_t kv_len;
-  int32_t group;             // query heads stacked into one head's rows
-  int32_t tokens_per_unit;   // kRowUnit / group: tokens in each kRowUnit rows of a tile
+  int32_t group;            // query heads stacked into one head's rows
+  int32_t tokens_per_unit;  // kRowUnit / group: tokens in each kRowUnit rows of a tile
   int32_t tokens_per_tile;
-  int32_t kv_ratio;          // table heads per key head: 1 where stacked
+  int32_t kv_ratio;  // table heads per key head: 1 where stacked
   int32_t reserved[2];
   void* o;     // [q_len, q_heads, head_dim]
   float* lse;  // [q_len, q_heads], or null
@@ -52,13 +53,14 @@ struct SequenceEntry {
   TensorStrides v_strides;
 };
 
-// A run of consecutive tile numbers: `lanes` (sequence, head) pairs of the same number of row blocks, the last row block
-// first (with a causal mask it is the longest), all lanes within a row block.
+// A run of consecutive tile numbers: `lanes` (sequence, head) pairs of the same number of row blocks, the last row
+// block first (with a causal mask it is the longest), all lanes within a row block.
 struct alignas(16) TileSection {
   uint32_t first_tile;
   uint32_t lanes;
   uint32_t row_blocks;
-  uint32_t first_sequence;  // lane l is head (first_head + l) % heads of sequence first_sequence + (first_head + l) / heads
+  uint32_t
+      first_sequence;  // lane l is head (first_head + l) % heads of sequence first_sequence + (first_head + l) / heads
   uint32_t first_head;
   uint32_t heads;  // table heads of each of its sequences
   uint32_t reserved[2];
@@ -73,7 +75,7 @@ struct ForwardLaunch {
   uint32_t tile_count;
   int32_t q_heads;
   int32_t head_dim;
-  int32_t left;   // window sides, clamped to kUnboundedSide, which no length reaches
+  int32_t left;  // window sides, clamped to kUnboundedSide, which no length reaches
   int32_t right;
   ScoreMap score_map;
 };

@@ -48,8 +48,8 @@ TEST(KeyRangeTest, BlocksHoldEveryVisibleKeyAndWholeOnesNoHiddenKey) {
     const int32_t width = static_cast<int32_t>(1 + random() % 20);
     const int32_t first = static_cast<int32_t>(random() % s.q_len);
     const int32_t last = first + static_cast<int32_t>(random() % (s.q_len - first));
-    const KeyBlocks blocks = VisibleBlocks(first, last, s.q_len, s.kv_len, ClampSide(s.mask.left),
-                                           ClampSide(s.mask.right), width);
+    const KeyBlocks blocks =
+        VisibleBlocks(first, last, s.q_len, s.kv_len, ClampSide(s.mask.left), ClampSide(s.mask.right), width);
     const tessera::KeyRange any = geometry.VisibleToAny(first, last);
     EXPECT_EQ(blocks.empty(), any.empty());
     if (any.empty()) continue;

@@ -1,8 +1,8 @@
 // From raw products to what the softmax takes the exponential of.
 //
 // Usually nothing is done to a score: the softmax multiplies by factor_log2 = scale * log2(e) on its way to a power of
-// two. A softcap, or a scale that is not positive (then the largest product is not the largest score), is applied to each
-// score first.
+// two. A softcap, or a scale that is not positive (then the largest product is not the largest score), is applied to
+// each score first.
 #ifndef TESSERA_KERNELS_CUDA_SCORE_MAP_H_
 #define TESSERA_KERNELS_CUDA_SCORE_MAP_H_
 

@@ -18,7 +18,8 @@ absl::StatusOr<ScratchPool> ScratchPool::Create(int device) {
   if (!status.ok()) return status;
   ScratchPool scratch(pool);
   uint64_t keep = std::numeric_limits<uint64_t>::max();
-  status = ToStatus(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the scratch pool");
+  status =
+      ToStatus(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the scratch pool");
   if (!status.ok()) return status;
   return scratch;
 }
@@ -31,7 +32,8 @@ ScratchPool::~ScratchPool() {
 
 absl::StatusOr<void*> ScratchPool::Allocate(size_t bytes, cudaStream_t stream) const {
   void* block = nullptr;
-  const absl::Status status = ToStatus(cudaMallocFromPoolAsync(&block, bytes, pool_, stream), "allocating scratch memory");
+  const absl::Status status =
+      ToStatus(cudaMallocFromPoolAsync(&block, bytes, pool_, stream), "allocating scratch memory");
   if (!status.ok()) return status;
   return block;
 }

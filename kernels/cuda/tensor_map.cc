@@ -12,7 +12,7 @@ namespace {
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) == alignof(CUtensorMap));
 
 constexpr uint64_t kElementBytes = 2;
-constexpr int64_t kAlignment = 16;             // bytes, of addresses and strides
+constexpr int64_t kAlignment = 16;                // bytes, of addresses and strides
 constexpr int64_t kMaxStride = int64_t{1} << 40;  // bytes
 
 // The stride of a dimension of size 1 is never used but must still be legal.

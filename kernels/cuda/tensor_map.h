@@ -1,5 +1,5 @@
-// Tensor maps for the copy engine, encoded by the driver. The driver is found through the runtime, so that nothing links
-// against it and programs start on machines that have none.
+// Tensor maps for the copy engine, encoded by the driver. The driver is found through the runtime, so that nothing
+// links against it and programs start on machines that have none.
 #ifndef TESSERA_KERNELS_CUDA_TENSOR_MAP_H_
 #define TESSERA_KERNELS_CUDA_TENSOR_MAP_H_
 

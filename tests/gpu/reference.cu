@@ -28,10 +28,10 @@ __device__ double BlockReduce(double value, bool maximum) {
     if (threadIdx.x < width) {
       const double other = partial[threadIdx.x + width];
       // A NaN must not be lost in the maximum.
-      partial[threadIdx.x] = !maximum                                                         ? partial[threadIdx.x] + other
-                             : isnan(other) || isnan(partial[threadIdx.x])                    ? NAN
-                             : other > partial[threadIdx.x]                                   ? other
-                                                                                              : partial[threadIdx.x];
+      partial[threadIdx.x] = !maximum                                      ? partial[threadIdx.x] + other
+                             : isnan(other) || isnan(partial[threadIdx.x]) ? NAN
+                             : other > partial[threadIdx.x]                ? other
+                                                                           : partial[threadIdx.x];
     }
     __syncthreads();
   }
@@ -57,7 +57,8 @@ __global__ void ReferenceRow(AttentionParams params, SequenceView sequence, bool
     float rounded_dot = 0;
     for (int c = 0; c < params.head_dim; ++c) {
       const double q = Load<Element>(sequence.q, row * sequence.q_strides.token + head * sequence.q_strides.head + c);
-      const double k = Load<Element>(sequence.k, key * sequence.k_strides.token + kv_head * sequence.k_strides.head + c);
+      const double k =
+          Load<Element>(sequence.k, key * sequence.k_strides.token + kv_head * sequence.k_strides.head + c);
       dot += q * k;
       rounded_dot = fmaf(static_cast<float>(q), static_cast<float>(k), rounded_dot);
     }

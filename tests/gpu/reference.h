@@ -13,8 +13,8 @@ enum class Rounding {
   kStandard,  // standard attention: sums in fp32, scores and probabilities rounded to the element type
 };
 
-// One sequence. o: double, at the same element offsets as sequence.o; lse: double, likewise. Elements that attention does
-// not write are left alone.
+// One sequence. o: double, at the same element offsets as sequence.o; lse: double, likewise. Elements that attention
+// does not write are left alone.
 cudaError_t ReferenceForward(const AttentionParams& params, const SequenceView& sequence, Rounding rounding, double* o,
                              double* lse, cudaStream_t stream);
 

@@ -1,7 +1,8 @@
 // Warpgroup matrix products (sm_90a): c[64 x n] (+)= a[64 x 16] * b[16 x n], fp32 accumulation in registers.
 //
-// Accumulator and register-A fragments, warp w, lane = 4 * g + t: c[4 * j + 2 * i + b] is row 16 * w + g + 8 * i, column
-// 8 * j + 2 * t + b; a[0..3] are the same positions of a 16-wide slice in the order (j, i) = (0,0) (0,1) (1,0) (1,1).
+// Accumulator and register-A fragments, warp w, lane = 4 * g + t: c[4 * j + 2 * i + b] is row 16 * w + g + 8 * i,
+// column 8 * j + 2 * t + b; a[0..3] are the same positions of a 16-wide slice in the order (j, i) = (0,0) (0,1) (1,0)
+// (1,1).
 //
 // A product runs between WgmmaFence and WgmmaWait: registers it names must not be touched in between, which the
 // compiler learns from WgmmaPin.

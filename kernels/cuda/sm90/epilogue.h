@@ -1,8 +1,8 @@
 // A consumer warp's end of a tile: normalise, round and store 16 rows of O and their LSE.
 //
-// O goes straight from registers to global memory: the four lanes of a quad transpose their words so that each stores 16
-// bytes, 64 adjacent ones a row. That needs no shared memory, so the next tile's copies never wait for it, and it serves
-// ragged ends, any strides and stacked heads alike.
+// O goes straight from registers to global memory: the four lanes of a quad transpose their words so that each stores
+// 16 bytes, 64 adjacent ones a row. That needs no shared memory, so the next tile's copies never wait for it, and it
+// serves ragged ends, any strides and stacked heads alike.
 #ifndef TESSERA_KERNELS_CUDA_SM90_EPILOGUE_H_
 #define TESSERA_KERNELS_CUDA_SM90_EPILOGUE_H_
 
@@ -67,8 +67,7 @@ __device__ __forceinline__ void RepairRows(const SequenceEntry& entry, const Row
       const int lane = 4 * quad;
       const int32_t token = __shfl_sync(0xffffffffu, places[i].token, lane);
       const int32_t q_head = __shfl_sync(0xffffffffu, places[i].q_head, lane);
-      const KeyRange keys =
-          VisibleKeys(token, entry.shape.q_len, entry.shape.kv_len, launch.left, launch.right);
+      const KeyRange keys = VisibleKeys(token, entry.shape.q_len, entry.shape.kv_len, launch.left, launch.right);
       __syncwarp();
       const int32_t kv_head = entry.shape.group > 1 ? q_head / entry.shape.group : q_head / entry.shape.kv_ratio;
       RepairRow<Element>(entry, token, q_head, kv_head, launch.head_dim, launch.score_map, keys);

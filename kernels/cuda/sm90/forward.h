@@ -1,4 +1,5 @@
-// The sm_90a forward kernels. `Wide` and `Narrow` differ in keys a tile: masks that are not full waste less of a narrow one.
+// The sm_90a forward kernels. `Wide` and `Narrow` differ in keys a tile: masks that are not full waste less of a narrow
+// one.
 #ifndef TESSERA_KERNELS_CUDA_SM90_FORWARD_H_
 #define TESSERA_KERNELS_CUDA_SM90_FORWARD_H_
 

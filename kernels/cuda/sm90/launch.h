@@ -21,7 +21,8 @@ cudaError_t AllowSharedMemory() {
   cudaError_t error = cudaGetDevice(&device);
   const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;
   if (error != cudaSuccess || (allowed.load(std::memory_order_relaxed) & bit) != 0) return error;
-  error = cudaFuncSetAttribute(ForwardKernel<Traits>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes<Traits>);
+  error =
+      cudaFuncSetAttribute(ForwardKernel<Traits>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes<Traits>);
   if (error == cudaSuccess) allowed.fetch_or(bit, std::memory_order_relaxed);
   return error;
 }
@@ -36,7 +37,8 @@ cudaError_t LaunchForward(const ForwardLaunch& launch, int multiprocessors, cuda
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(launch.tile_count < static_cast<uint32_t>(multiprocessors) ? launch.tile_count : multiprocessors);
+  config.gridDim =
+      dim3(launch.tile_count < static_cast<uint32_t>(multiprocessors) ? launch.tile_count : multiprocessors);
   config.blockDim = dim3(Traits::kThreads);
   config.dynamicSmemBytes = kSharedBytes<Traits>;
   config.stream = stream;

@@ -1,7 +1,7 @@
 // The load warp: keeps the copy engine ahead of the consumers.
 //
-// For each tile it loads the last K block and Q, then K and V blocks downwards. Every buffer has a full barrier (the copy's
-// bytes have arrived) and an empty one (every consumer warp has read it).
+// For each tile it loads the last K block and Q, then K and V blocks downwards. Every buffer has a full barrier (the
+// copy's bytes have arrived) and an empty one (every consumer warp has read it).
 #ifndef TESSERA_KERNELS_CUDA_SM90_LOAD_H_
 #define TESSERA_KERNELS_CUDA_SM90_LOAD_H_
 
@@ -43,8 +43,8 @@ class Loader {
 
     LoadKeys(entry, kv_head, block);
     LoadQueries(entry, info);
-    // The next tile is asked for when its description will be ready in time and no earlier: a tile that waits here is one
-    // that an idle block cannot take.
+    // The next tile is asked for when its description will be ready in time and no earlier: a tile that waits here is
+    // one that an idle block cannot take.
     if (block - begin < kBlocksAhead) ptx::BarrierArrive(&storage_.tile_wanted);
     for (; block > begin; --block) {
       LoadKeys(entry, kv_head, block - 1);
@@ -71,14 +71,14 @@ class Loader {
   }
 
   __device__ void LoadKeys(const SequenceEntry& entry, int32_t kv_head, int32_t block) {
-    LoadBlock(storage_.k[k_.index()], &entry.k_map, &storage_.k_full[k_.index()], &storage_.k_empty[k_.index()], k_.parity(),
-              kv_head, block);
+    LoadBlock(storage_.k[k_.index()], &entry.k_map, &storage_.k_full[k_.index()], &storage_.k_empty[k_.index()],
+              k_.parity(), kv_head, block);
     k_.Advance();
   }
 
   __device__ void LoadValues(const SequenceEntry& entry, int32_t kv_head, int32_t block) {
-    LoadBlock(storage_.v[v_.index()], &entry.v_map, &storage_.v_full[v_.index()], &storage_.v_empty[v_.index()], v_.parity(),
-              kv_head, block);
+    LoadBlock(storage_.v[v_.index()], &entry.v_map, &storage_.v_full[v_.index()], &storage_.v_empty[v_.index()],
+              v_.parity(), kv_head, block);
     v_.Advance();
   }
 

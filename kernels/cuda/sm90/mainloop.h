@@ -3,9 +3,9 @@
 //   S(n) = Q K(n)^T;  P(n), m, l = softmax step of S(n);  O = O * rescale + P(n) V(n)
 //
 // Three overlaps. Inside a warpgroup S(n - 1) and O += P(n) V(n) are issued together, and the softmax of S(n - 1) runs
-// while the second is still computed. Between warpgroups a token goes round: the holder issues its products, then passes
-// it on and computes softmax while the others' products run. Between tiles the next tile's first scores are issued before
-// this tile's output is stored.
+// while the second is still computed. Between warpgroups a token goes round: the holder issues its products, then
+// passes it on and computes softmax while the others' products run. Between tiles the next tile's first scores are
+// issued before this tile's output is stored.
 #ifndef TESSERA_KERNELS_CUDA_SM90_MAINLOOP_H_
 #define TESSERA_KERNELS_CUDA_SM90_MAINLOOP_H_
 
@@ -29,7 +29,7 @@ class Mainloop {
   using Storage = SharedStorage<Traits>;
   using QLayout = typename Traits::QLayout;
   using KvLayout = typename Traits::KvLayout;
-  static constexpr int kScores = Traits::kTileKeys / 2;   // floats a thread
+  static constexpr int kScores = Traits::kTileKeys / 2;  // floats a thread
   static constexpr int kOutputs = Traits::kHeadDim / 2;
 
   __device__ Mainloop(const ForwardLaunch& launch, Storage& storage, int warpgroup)
@@ -37,9 +37,9 @@ class Mainloop {
     if (Traits::kPingPong && warpgroup == 0) PassTokenTo(0);
   }
 
-  // Issues the products of a tile's last block, S = Q K^T, once Q and K are there. Without a tile it issues them all the
-  // same, on whatever lies in the buffers, so that control flow is the same for the compiler; s must then not be used.
-  // REQUIRES: no products in flight touch s.
+  // Issues the products of a tile's last block, S = Q K^T, once Q and K are there. Without a tile it issues them all
+  // the same, on whatever lies in the buffers, so that control flow is the same for the compiler; s must then not be
+  // used. REQUIRES: no products in flight touch s.
   __device__ __forceinline__ void Begin(bool has_tile, float (&s)[kScores]) {
     if (has_tile) {
       ptx::BarrierWait(&storage_.q_full[warpgroup_], q_parity_);
@@ -49,8 +49,9 @@ class Mainloop {
     IssueScores(s);
   }
 
-  // After Begin: all blocks but the product with the first block's V, which is issued and left in flight: o will hold the
-  // unnormalised output after End. Releases Q. first_row: this thread's first row in the tile; the other is 8 further on.
+  // After Begin: all blocks but the product with the first block's V, which is issued and left in flight: o will hold
+  // the unnormalised output after End. Releases Q. first_row: this thread's first row in the tile; the other is 8
+  // further on.
   __device__ __forceinline__ void Run(const TileInfo& info, int first_row, float (&s)[kScores],
                                       uint32_t (&p)[kScores / 2], float (&o)[kOutputs], OnlineSoftmax& softmax) {
     float rescale[2];

@@ -1,9 +1,9 @@
-// The scheduler warp: decides which tile this block computes next and describes it to the other warps, when the load warp
-// asks for it, so that nobody waits for the counter, the table or a tensor map's first use.
+// The scheduler warp: decides which tile this block computes next and describes it to the other warps, when the load
+// warp asks for it, so that nobody waits for the counter, the table or a tensor map's first use.
 //
-// Tile numbers come from one global counter. Sections are ordered longest sequence first and hold as many heads as share
-// the L2 cache well; inside a section the row block is the slowest index and falls, so that with a causal mask the longest
-// tiles start first and the short ones fill the end. Which block computes a tile never changes its result.
+// Tile numbers come from one global counter. Sections are ordered longest sequence first and hold as many heads as
+// share the L2 cache well; inside a section the row block is the slowest index and falls, so that with a causal mask
+// the longest tiles start first and the short ones fill the end. Which block computes a tile never changes its result.
 #ifndef TESSERA_KERNELS_CUDA_SM90_TILE_SCHEDULER_H_
 #define TESSERA_KERNELS_CUDA_SM90_TILE_SCHEDULER_H_
 

@@ -1,7 +1,8 @@
 // Register fragments of the 16-bit matrix products.
 //
-// An accumulator fragment of a warp's 16 rows: lane = 4 * g + t holds, for each 8-column group j, c[4 * j + 2 * i + b] at
-// row g + 8 * i, column 8 * j + 2 * t + b. mma.m16n8 and wgmma share this layout; the four lanes of a g are its quad.
+// An accumulator fragment of a warp's 16 rows: lane = 4 * g + t holds, for each 8-column group j, c[4 * j + 2 * i + b]
+// at row g + 8 * i, column 8 * j + 2 * t + b. mma.m16n8 and wgmma share this layout; the four lanes of a g are its
+// quad.
 #ifndef TESSERA_KERNELS_CUDA_TILE_FRAGMENT_H_
 #define TESSERA_KERNELS_CUDA_TILE_FRAGMENT_H_
 

@@ -1,8 +1,8 @@
 // How tiles lie in shared memory, and how wgmma is told (sm_90a, 16-bit elements).
 //
-// A tile [rows, head_dim] is cut into slabs of kSlabWidth columns; a slab is [rows, kSlabWidth], rows adjacent, its 16-byte
-// chunks swizzled inside groups of 8 rows as the copy engine does it (128-byte rows, or 64-byte ones where head_dim is
-// not a multiple of 64). Slabs start at multiples of 8 rows, the tile at a multiple of 1024 bytes.
+// A tile [rows, head_dim] is cut into slabs of kSlabWidth columns; a slab is [rows, kSlabWidth], rows adjacent, its
+// 16-byte chunks swizzled inside groups of 8 rows as the copy engine does it (128-byte rows, or 64-byte ones where
+// head_dim is not a multiple of 64). Slabs start at multiples of 8 rows, the tile at a multiple of 1024 bytes.
 #ifndef TESSERA_KERNELS_CUDA_TILE_SLAB_LAYOUT_H_
 #define TESSERA_KERNELS_CUDA_TILE_SLAB_LAYOUT_H_
 

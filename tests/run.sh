@@ -14,6 +14,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-2}
+# So that clones in different folders share what ccache holds.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 started=$SECONDS
 deploy/local/setup.sh --test
@@ -59,7 +61,7 @@ step_tsan() {
 
 step_clang() {
   quiet cmake --preset fuzz
-  quiet cmake --build --preset fuzz
+  quiet cmake --build --preset fuzz --target tessera-server tessera tessera-load codec_fuzzer
   local seeds
   seeds=$(mktemp -d)
   build/fuzz/bin/codec_fuzzer -max_total_time=30 -print_final_stats=1 "$seeds" proto/wire/fuzz/corpus 2>&1 | tail -n 8

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -145,6 +146,8 @@ int Serve(const CommandLine& command_line) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
+  // A log whose reader has gone must not end the process; writing to it fails instead.
+  std::signal(SIGPIPE, SIG_IGN);
   tessera::DescribeProgram();
   const absl::StatusOr<tessera::CommandLine> command_line = tessera::ParseCommandLine(argc, argv);
   if (!command_line.ok()) return tessera::Fail(command_line.status());

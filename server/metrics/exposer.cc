@@ -1,7 +1,9 @@
 #include "server/metrics/exposer.h"
 
 #include <exception>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -18,10 +20,12 @@ MetricsExposer::MetricsExposer(std::unique_ptr<prometheus::Exposer> exposer,
 
 absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
     const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> collectables) {
-  constexpr size_t kThreads = 2;
+  // A request that is not sent to its end holds a thread until the time-out: scrapes must find another meanwhile.
+  const std::vector<std::string> options = {"listening_ports",    address, "num_threads", "8",
+                                            "request_timeout_ms", "2000"};
   // The HTTP library reports an address in use by an exception.
   try {
-    auto exposer = std::make_unique<prometheus::Exposer>(address, kThreads);
+    auto exposer = std::make_unique<prometheus::Exposer>(options);
     if (exposer->GetListeningPorts().empty()) {
       return absl::UnavailableError(absl::StrCat("metrics: not listening on ", address));
     }

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -28,19 +29,29 @@ std::string Text(const prometheus::Collectable& collectable) {
   return out.str();
 }
 
-std::string HttpGet(int port, const std::string& path) {
+// A connection to a port of the loopback; -1 where there is none.
+int ConnectTo(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+void Send(int fd, const std::string& text) {
+  EXPECT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+}
+
+std::string HttpGet(int port, const std::string& path) {
+  const int fd = ConnectTo(port);
+  if (fd < 0) return "";
+  Send(fd, "GET " + path + " HTTP/1.0\r\n\r\n");
   std::string body;
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
-    const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
-    EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
-    char buffer[4096];
-    for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;) body.append(buffer, static_cast<size_t>(n));
-  }
+  char buffer[4096];
+  for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;) body.append(buffer, static_cast<size_t>(n));
   close(fd);
   return body;
 }
@@ -156,6 +167,23 @@ TEST(MetricsExposerTest, ServesOnTheChosenPort) {
   ASSERT_GT((*exposer)->port(), 0);
   EXPECT_THAT(HttpGet((*exposer)->port(), "/metrics"), HasSubstr("answer 42"));
   EXPECT_THAT(HttpGet((*exposer)->port(), "/other"), Not(HasSubstr("answer")));
+}
+
+TEST(MetricsExposerTest, RequestsThatNeverEndDoNotKeepScrapesOut) {
+  auto gauges = std::make_shared<ScrapeGauges>();
+  gauges->Add("answer", "help", {}, [] { return 42; });
+  auto exposer = MetricsExposer::Start("127.0.0.1:0", {gauges});
+  ASSERT_TRUE(exposer.ok()) << exposer.status();
+  std::vector<int> unfinished;
+  for (int i = 0; i < 6; ++i) {
+    unfinished.push_back(ConnectTo((*exposer)->port()));
+    ASSERT_GE(unfinished.back(), 0);
+    Send(unfinished.back(), "GET /metrics HTTP/1.1\r\nHost: x\r\n");
+  }
+  const auto started = std::chrono::steady_clock::now();
+  EXPECT_THAT(HttpGet((*exposer)->port(), "/metrics"), HasSubstr("answer 42"));
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20)) << "30 s is the library's time-out";
+  for (int fd : unfinished) close(fd);
 }
 
 TEST(MetricsExposerTest, PortInUseIsUnavailable) {

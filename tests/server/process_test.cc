@@ -90,6 +90,16 @@ TEST_F(ProcessTest, WakeSignalFromOutsideLeavesItListening) {
   EXPECT_EQ(process.Wait(), 0);
 }
 
+TEST_F(ProcessTest, LogWithoutAReaderLeavesItListening) {
+  ServerProcess process(TESSERA_SERVER, {"--drain-grace=0s"});
+  ASSERT_TRUE(process.serving());
+  const auto channel = Connect(process);
+  process.Signal(SIGPIPE);  // what writing to it would raise
+  EXPECT_TRUE(Serving(channel));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+}
+
 TEST_F(ProcessTest, SecondSignalEndsItAtOnce) {
   ServerProcess process(TESSERA_SERVER, {"--drain-grace=10m"});
   ASSERT_TRUE(process.serving());

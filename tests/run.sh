@@ -65,8 +65,10 @@ step_tsan() {
 }
 
 step_clang() {
+  quiet cmake --preset thread-safety
+  quiet cmake --build --preset thread-safety --target tessera-server tessera tessera-load
   quiet cmake --preset fuzz
-  quiet cmake --build --preset fuzz --target tessera-server tessera tessera-load codec_fuzzer
+  quiet cmake --build --preset fuzz --target codec_fuzzer
   local seeds
   seeds=$(mktemp -d)
   build/fuzz/bin/codec_fuzzer -max_total_time=30 -print_final_stats=1 "$seeds" proto/wire/fuzz/corpus 2>&1 | tail -n 8
@@ -77,7 +79,7 @@ step_clang() {
 step_tidy() {
   git ls-files 'kernels/*.cc' 'server/*.cc' 'client/*.cc' 'proto/*.cc' |
     grep -v -E '_test\.cc$|_bench\.cc$|/fuzz/|^kernels/cuda/' |
-    xargs -P "$(nproc)" -n 4 clang-tidy-16 -p build/fuzz --quiet
+    xargs -P "$(nproc)" -n 4 clang-tidy-16 -p build/thread-safety --quiet
 }
 
 steps=("$@")

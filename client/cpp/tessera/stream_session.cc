@@ -50,8 +50,6 @@ std::shared_ptr<StreamSession> StreamSession::Open(grpc::GenericStub* stub, cons
   return session;
 }
 
-StreamSession::~StreamSession() { on_gone_(); }
-
 uint64_t StreamSession::Register(std::shared_ptr<StreamCall> call, int part) {
   absl::MutexLock lock(&mutex_);
   if (stopped_ || retired_ || entries_.size() >= kMaxCalls) return 0;

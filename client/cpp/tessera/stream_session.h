@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -60,10 +61,10 @@ class StreamSession final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
   // How long the server may take to end a half-closed stream.
   static constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
 
-  // Opens the stream. `on_gone` runs when the session is destroyed. The timers outlive it.
+  // Opens the stream. `on_gone` runs when the session has been destroyed, and with it its share of the channel. The
+  // timers outlive it.
   static std::shared_ptr<StreamSession> Open(grpc::GenericStub* stub, const std::string& tenant, TimerQueue* timers,
                                              std::function<void()> on_gone);
-  ~StreamSession() override;
 
   // Takes the call on, under the id returned; 0 where the session is full or takes none any more. Nothing is sent
   // before Pump.
@@ -89,7 +90,7 @@ class StreamSession final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
     bool announced = false;  // a message of the call may have been sent
   };
 
-  StreamSession(TimerQueue* timers, std::function<void()> on_gone) : timers_(timers), on_gone_(std::move(on_gone)) {}
+  StreamSession(TimerQueue* timers, std::function<void()> on_gone) : timers_(timers), farewell_(std::move(on_gone)) {}
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -105,8 +106,19 @@ class StreamSession final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
   // No operation is to be started any more: lets gRPC finish, once the writer is idle.
   void StopOperations() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Calls `on_gone` when it is destroyed.
+  struct Farewell {
+    explicit Farewell(std::function<void()> gone) : on_gone(std::move(gone)) {}
+    Farewell(const Farewell&) = delete;
+    Farewell& operator=(const Farewell&) = delete;
+    ~Farewell() { on_gone(); }
+    const std::function<void()> on_gone;
+  };
+
   TimerQueue* const timers_;
-  const std::function<void()> on_gone_;
+  // Before the context, so that it is destroyed after it. The context shares the channel; were its share the last, the
+  // channel would be destroyed on one of the threads that gRPC joins there.
+  const Farewell farewell_;
   grpc::ClientContext context_;
   grpc::ByteBuffer incoming_;  // touched only by the read that is going on
   grpc::ByteBuffer outgoing_;  // touched only by who has set writing_

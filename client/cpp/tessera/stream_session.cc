@@ -91,14 +91,16 @@ void StreamSession::Pump() {
     std::optional<StreamCall::Outgoing> next = call->NextMessage(part, id);
     if (next.has_value()) outgoing_ = std::move(next->message);
     bool stopped = false;
+    grpc::ByteBuffer unsent;  // destroyed without the lock, for its calls may hear that their memory is free
     {
       absl::MutexLock lock(&mutex_);
       if (next.has_value() && next->more) senders_.push_back(id);
       if (next.has_value() && !stopped_) break;
+      outgoing_.Swap(&unsent);  // while it is this thread's
       writing_ = false;
       stopped = stopped_;
     }
-    outgoing_.Clear();
+    unsent.Clear();
     if (stopped) {
       StopOperations();
       return;

@@ -13,6 +13,7 @@
 #define TESSERA_KERNELS_ATTENTION_H_
 
 #include <cstdint>
+#include <stop_token>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -113,6 +114,14 @@ class AttentionBackend {
   // RESOURCE_EXHAUSTED where scratch memory cannot be had; INTERNAL for a device's error.
   virtual absl::Status Forward(const AttentionParams& params, absl::Span<const SequenceView> sequences,
                                StreamHandle stream, ForwardStats* stats) = 0;
+
+  // Forward on the host, with an end before its time: once `stop` is requested, the call returns within milliseconds,
+  // with CANCELLED; outputs and `stats` then mean nothing. A request that comes too late, or to a backend that does not
+  // look, changes nothing: a call that returns OK is complete.
+  virtual absl::Status ForwardUntilStopped(const AttentionParams& params, absl::Span<const SequenceView> sequences,
+                                           const std::stop_token& /*stop*/, ForwardStats* stats) {
+    return Forward(params, sequences, /*stream=*/nullptr, stats);
+  }
 };
 
 // INVALID_ARGUMENT naming the field and the limit, for head counts, head_dim, scale, softcap and mask.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stop_token>
 
 #include "hwy/highway.h"
 #include "kernels/attention.h"
@@ -56,11 +57,14 @@ class BlockForward {
                       : params.scale < 0 ? -1.0f
                                          : 0.0f) {}
 
-  HWY_INLINE void Run() {
+  HWY_INLINE void Run(const std::stop_token& stop) {
     Begin();
     const KeyRange keys = VisibleToAny(0, block_.rows);
     const int64_t first_tile = keys.begin / kTileKeys * kTileKeys;
-    for (int64_t tile = first_tile; tile < keys.end; tile += kTileKeys) RunTile(tile, keys);
+    for (int64_t tile = first_tile; tile < keys.end; tile += kTileKeys) {
+      if (stop.stop_requested()) return;
+      RunTile(tile, keys);
+    }
     Finish();
   }
 
@@ -222,14 +226,14 @@ class BlockForward {
 };
 
 inline void ForwardBlockOnTarget(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block,
-                                 Scratch& scratch) {
+                                 Scratch& scratch, const std::stop_token& stop) {
   switch (params.dtype) {
     case DType::kFloat32:
-      return BlockForward<float>(params, sequence, block, scratch).Run();
+      return BlockForward<float>(params, sequence, block, scratch).Run(stop);
     case DType::kFloat16:
-      return BlockForward<Half>(params, sequence, block, scratch).Run();
+      return BlockForward<Half>(params, sequence, block, scratch).Run(stop);
     case DType::kBFloat16:
-      return BlockForward<BFloat16>(params, sequence, block, scratch).Run();
+      return BlockForward<BFloat16>(params, sequence, block, scratch).Run(stop);
   }
 }
 

@@ -12,9 +12,9 @@ namespace tessera {
 
 HWY_EXPORT(ForwardBlockOnTarget);
 
-void ForwardBlock(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block,
-                  Scratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardBlockOnTarget)(params, sequence, block, scratch);
+void ForwardBlock(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block, Scratch& scratch,
+                  const std::stop_token& stop) {
+  HWY_DYNAMIC_DISPATCH(ForwardBlockOnTarget)(params, sequence, block, scratch, stop);
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #define TESSERA_KERNELS_CPU_BLOCK_FORWARD_H_
 
 #include <cstdint>
+#include <stop_token>
 
 #include "kernels/attention.h"
 #include "kernels/cpu/scratch.h"
@@ -16,9 +17,11 @@ struct RowBlock {
   int64_t rows = 0;  // 1 to BlockRows(head_dim)
 };
 
-// Writes o, and lse where it is wanted, of the block's rows. Touches nothing else but `scratch`.
+// Writes o, and lse where it is wanted, of the block's rows. Touches nothing else but `scratch`. Once `stop` is
+// requested it leaves off, with outputs unwritten, after at most one tile of keys.
 // REQUIRES: arguments that ValidateParams and ValidateSequence accept; first_row is a multiple of BlockRows(head_dim).
-void ForwardBlock(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block, Scratch& scratch);
+void ForwardBlock(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block, Scratch& scratch,
+                  const std::stop_token& stop);
 
 }  // namespace tessera
 

@@ -19,6 +19,11 @@ class CpuBackend final : public AttentionBackend {
 
   absl::Status Forward(const AttentionParams& params, absl::Span<const SequenceView> sequences, StreamHandle,
                        ForwardStats* stats) override {
+    return ForwardUntilStopped(params, sequences, std::stop_token(), stats);
+  }
+
+  absl::Status ForwardUntilStopped(const AttentionParams& params, absl::Span<const SequenceView> sequences,
+                                   const std::stop_token& stop, ForwardStats* stats) override {
     if (absl::Status status = ValidateBatch(params, sequences); !status.ok()) return status;
     const ForwardPlan plan(params, sequences);
     // The caller's scratch is taken first: with it the call can always be finished, by one thread if need be.
@@ -28,12 +33,13 @@ class CpuBackend final : public AttentionBackend {
     pool_.Run(plan.size(), [&](WorkCursor& cursor) {
       std::unique_ptr<Scratch> scratch = std::this_thread::get_id() == caller ? std::move(callers) : scratch_.Take();
       if (scratch == nullptr) return;
-      for (int64_t i = cursor.Next(); i >= 0; i = cursor.Next()) {
+      for (int64_t i = cursor.Next(); i >= 0 && !stop.stop_requested(); i = cursor.Next()) {
         const ForwardPlan::Item item = plan[i];
-        ForwardBlock(params, sequences[item.sequence], item.block, *scratch);
+        ForwardBlock(params, sequences[item.sequence], item.block, *scratch, stop);
       }
       scratch_.Return(std::move(scratch));
     });
+    if (stop.stop_requested()) return absl::CancelledError("stopped");
     if (stats != nullptr) *stats = plan.stats();
     return absl::OkStatus();
   }

@@ -1,9 +1,14 @@
 #include "kernels/cpu/cpu_backend.h"
 
+#include <memory>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/block_forward.h"
 #include "kernels/cpu/forward_plan.h"
+#include "kernels/cpu/scratch.h"
 #include "kernels/testing/random_batch.h"
 
 namespace tessera {
@@ -44,6 +49,50 @@ TEST(CpuBackendTest, LseIsOptional) {
   ASSERT_TRUE(MakeCpuBackend(1)->Forward(params, batch.Views(/*with_lse=*/false), nullptr, nullptr).ok());
   EXPECT_FALSE(batch[0].o.AnyElementIsPoison());
   EXPECT_NE(batch[0].lse.Get(0, 0, 0), batch[0].lse.Get(0, 0, 0)) << "poison is NaN";
+}
+
+std::stop_token Stopped() {
+  std::stop_source stop;
+  stop.request_stop();
+  return stop.get_token();
+}
+
+TEST(CpuBackendTest, StoppedCallDoesNoMoreWork) {
+  const AttentionParams params{.head_dim = 16};
+  for (const int threads : {1, 3}) {
+    RandomBatch batch(params, std::vector<SequenceLengths>{{2000, 2000}, {5, 5}}, 1);
+    EXPECT_EQ(MakeCpuBackend(threads)->ForwardUntilStopped(params, batch.Views(), Stopped(), nullptr).code(),
+              absl::StatusCode::kCancelled);
+    for (const int64_t row : {0, 1000, 1999}) EXPECT_NE(batch[0].o.Get(row, 0, 0), batch[0].o.Get(row, 0, 0));
+  }
+}
+
+TEST(CpuBackendTest, BlockIsLeftBetweenTiles) {
+  const AttentionParams params{.head_dim = 16};
+  RandomBatch batch(params, std::vector<SequenceLengths>{{3, 3}}, 1);
+  const auto scratch = std::make_unique<Scratch>();
+  ForwardBlock(params, batch.Views()[0], {.rows = 3}, *scratch, Stopped());
+  EXPECT_NE(batch[0].o.Get(0, 0, 0), batch[0].o.Get(0, 0, 0)) << "poison is NaN";
+  ForwardBlock(params, batch.Views()[0], {.rows = 3}, *scratch, std::stop_token());
+  EXPECT_FALSE(batch[0].o.AnyElementIsPoison());
+}
+
+// A call of half a minute, stopped while it runs, beside one that is wanted.
+TEST(CpuBackendTest, StopsInTheMiddleAndLeavesOtherCallsAlone) {
+  const AttentionParams params{.head_dim = 8};
+  RandomBatch long_batch(params, std::vector<SequenceLengths>{{131072, 131072}}, 1);
+  RandomBatch wanted(params, std::vector<SequenceLengths>{{300, 300}}, 2);
+  const auto cpu = MakeCpuBackend(2);
+  std::stop_source stop;
+  std::thread caller([&] {
+    EXPECT_EQ(cpu->ForwardUntilStopped(params, long_batch.Views(), stop.get_token(), nullptr).code(),
+              absl::StatusCode::kCancelled);
+  });
+  EXPECT_TRUE(cpu->Forward(params, wanted.Views(), nullptr, nullptr).ok());
+  EXPECT_FALSE(wanted[0].o.AnyElementIsPoison());
+  stop.request_stop();
+  caller.join();
+  EXPECT_NE(long_batch[0].o.Get(131071, 0, 0), long_batch[0].o.Get(131071, 0, 0)) << "stopped before the end";
 }
 
 }  // namespace

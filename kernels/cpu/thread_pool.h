@@ -50,8 +50,9 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Returns when all items are done and no thread is inside `participant` any more. The caller always takes part, so a
-  // participant that other threads leave early (for want of memory, say) still sees every item drawn.
+  // Returns when the caller's participant has returned and no thread is inside `participant` any more. The caller
+  // always takes part: as long as its own participant draws to the end, every item is done, even where other threads
+  // leave early (for want of memory, say); where it does not, the rest is left undone.
   void Run(int64_t items, Participant participant);
 
  private:

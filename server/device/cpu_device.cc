@@ -32,13 +32,14 @@ CpuDevice::CpuDevice(std::unique_ptr<AttentionBackend> backend, std::unique_ptr<
   ABSL_RAW_CHECK(slots >= 1, "a device has a slot");
 }
 
-BatchOutcome CpuDevice::Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) {
+BatchOutcome CpuDevice::Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
+                            const std::stop_token& stop) {
   std::vector<SequenceView>& sequences = slot_sequences_[slot];
   sequences.clear();
   for (const BatchItem& item : items) sequences.insert(sequences.end(), item.sequences.begin(), item.sequences.end());
   BatchOutcome outcome;
   const absl::Time start = clock_->Now();
-  outcome.status = backend_->Forward(params, sequences, /*stream=*/nullptr, &outcome.stats);
+  outcome.status = backend_->ForwardUntilStopped(params, sequences, stop, &outcome.stats);
   outcome.times.compute = clock_->Now() - start;
   if (sequences.capacity() > kKeptSequences) sequences = std::vector<SequenceView>();
   return outcome;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ class CpuDevice final : public Device {
   DeviceInfo info() const override { return info_; }
   StagingPool& staging() override { return staging_; }
   int64_t memory_in_use() const override { return 0; }
-  // Never sticky: an error of the backend concerns the batch alone.
-  BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) override;
+  // Never sticky: an error of the backend concerns the batch alone. Stops within milliseconds.
+  BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
+                   const std::stop_token& stop) override;
 
   // Sequences that a slot keeps room for between batches; a longer list is given back when its batch ends.
   static constexpr size_t kKeptSequences = 4096;

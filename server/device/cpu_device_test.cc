@@ -49,7 +49,7 @@ TEST(CpuDevice, RunsAllSequencesOfAllItemsAtOnce) {
   const std::vector<BatchItem> items = {{{}, {}, first}, {{}, {}, second}};
   for (const int slot : {0, 1, 0}) {
     lengths.clear();
-    const BatchOutcome outcome = device->Run(slot, AttentionParams(), items);
+    const BatchOutcome outcome = device->Run(slot, AttentionParams(), items, {});
     EXPECT_TRUE(outcome.status.ok());
     EXPECT_THAT(lengths, testing::ElementsAre(1, 2, 3));
     EXPECT_EQ(outcome.stats.flops, 42);
@@ -63,11 +63,11 @@ TEST(CpuDevice, BatchOfManySequencesLeavesNoRoomBehind) {
   std::vector<int64_t> lengths;
   auto device = *CpuDevice::Make(std::make_unique<FakeBackend>(&clock, &lengths), 1 << 20, 1, &clock);
   const std::vector<SequenceView> many(CpuDevice::kKeptSequences + 1);
-  device->Run(0, AttentionParams(), {{{{}, {}, many}}});
+  device->Run(0, AttentionParams(), {{{{}, {}, many}}}, {});
   EXPECT_EQ(lengths.size(), many.size());
   EXPECT_LE(device->kept_sequences(0), CpuDevice::kKeptSequences);
   const std::vector<SequenceView> usual(100);
-  device->Run(0, AttentionParams(), {{{{}, {}, usual}}});
+  device->Run(0, AttentionParams(), {{{{}, {}, usual}}}, {});
   EXPECT_GE(device->kept_sequences(0), usual.size());
 }
 
@@ -77,7 +77,7 @@ TEST(CpuDevice, ErrorsConcernTheBatchAlone) {
   auto device = *CpuDevice::Make(std::make_unique<FakeBackend>(&clock, &lengths), 1 << 20, 1, &clock);
   AttentionParams params;
   params.head_dim = 72;
-  const BatchOutcome outcome = device->Run(0, params, {});
+  const BatchOutcome outcome = device->Run(0, params, {}, {});
   EXPECT_EQ(outcome.status, absl::ResourceExhaustedError("scratch"));
   EXPECT_FALSE(outcome.sticky);
 }
@@ -100,6 +100,15 @@ TEST(CpuDevice, StagingMemoryThatCannotBeHadIsAnError) {
       absl::StatusCode::kResourceExhausted);
 }
 
+TEST(CpuDevice, StopsWhereNobodyWantsTheOutputs) {
+  auto device = *CpuDevice::Make(MakeCpuBackend(/*threads=*/1), 1 << 20, 1, Clock::Real());
+  std::stop_source stop;
+  stop.request_stop();
+  const BatchOutcome outcome = device->Run(0, AttentionParams(), {}, stop.get_token());
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(outcome.sticky);
+}
+
 // One row that sees one key: o = v, in staging memory, through a real backend.
 TEST(CpuDevice, WritesOutputsIntoStagingMemory) {
   auto device = *CpuDevice::Make(MakeCpuBackend(/*threads=*/1), 1 << 20, 1, Clock::Real());
@@ -119,7 +128,7 @@ TEST(CpuDevice, WritesOutputsIntoStagingMemory) {
   view.o = output.data();
   view.q_strides = view.k_strides = view.v_strides = view.o_strides = Strides::Packed(1, 8);
   const BatchItem item = {{input.data(), input.size()}, {output.data(), output.size()}, {&view, 1}};
-  const BatchOutcome outcome = device->Run(0, params, {&item, 1});
+  const BatchOutcome outcome = device->Run(0, params, {&item, 1}, {});
   ASSERT_TRUE(outcome.status.ok()) << outcome.status;
   EXPECT_EQ(std::memcmp(output.data(), values + 16, output.size()), 0);
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct StageTimes {
 };
 
 struct BatchOutcome {
+  // CANCELLED where the device stopped before the end because it was asked to; outputs and stats then mean nothing.
   absl::Status status;
   // True: the device is lost, the process must end (design §8). Otherwise an error concerns this batch alone.
   bool sticky = false;
@@ -58,7 +60,12 @@ class Device {
   virtual int64_t memory_in_use() const = 0;
 
   // Runs a batch on `slot` (0 to slots - 1) and returns when its outputs are in staging memory.
-  virtual BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) = 0;
+  //
+  // `stop` is requested, by another thread, once nobody wants any of the outputs any more. A device may then end the
+  // batch where it is: the CPU's looks at every tile, a GPU's may look between launches. It may as well ignore it and
+  // run to the end. Either way it returns only when it has let go of all memory of the batch, for good.
+  virtual BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
+                           const std::stop_token& stop) = 0;
 };
 
 }  // namespace tessera

@@ -19,7 +19,8 @@ FaultDevice::~FaultDevice() {
   mutex_.Await(absl::Condition(&empty));
 }
 
-BatchOutcome FaultDevice::Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) {
+BatchOutcome FaultDevice::Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
+                              const std::stop_token& stop) {
   int64_t batch;
   {
     absl::MutexLock lock(&mutex_);
@@ -29,7 +30,7 @@ BatchOutcome FaultDevice::Run(int slot, const AttentionParams& params, absl::Spa
   std::optional<BatchOutcome> outcome = Strike(FaultRule::Point::kCopyIn, batch);
   if (!outcome.has_value()) outcome = Strike(FaultRule::Point::kRun, batch);
   if (!outcome.has_value()) {
-    outcome = device_->Run(slot, params, items);
+    outcome = device_->Run(slot, params, items, stop);
     if (outcome->status.ok()) {
       if (std::optional<BatchOutcome> fault = Strike(FaultRule::Point::kCopyOut, batch)) outcome = std::move(fault);
     }

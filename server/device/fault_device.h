@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
@@ -19,7 +20,8 @@
 namespace tessera {
 
 // Passes everything on to the device it wraps, except where the script strikes. Batches are counted from 1 in the order
-// of their Run calls, reruns included. It never alters a result. Thread-safe.
+// of their Run calls, reruns included. It never alters a result, and stops no earlier than the device it wraps: a hang
+// hangs on. Thread-safe.
 class FaultDevice final : public Device {
  public:
   static constexpr absl::Duration kLongestWait = absl::Minutes(1);
@@ -32,7 +34,8 @@ class FaultDevice final : public Device {
   DeviceInfo info() const override { return device_->info(); }
   StagingPool& staging() override { return device_->staging(); }
   int64_t memory_in_use() const override { return device_->memory_in_use(); }
-  BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) override;
+  BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
+                   const std::stop_token& stop) override;
 
   // Waits, in real time, until the batch of this number has come. REQUIRES: it comes within kLongestWait.
   void AwaitBatch(int64_t batch);

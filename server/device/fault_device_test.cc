@@ -21,10 +21,11 @@ class CountingDevice final : public Device {
   }
   StagingPool& staging() override { return staging_; }
   int64_t memory_in_use() const override { return 7; }
-  BatchOutcome Run(int, const AttentionParams&, absl::Span<const BatchItem>) override {
+  BatchOutcome Run(int, const AttentionParams&, absl::Span<const BatchItem>, const std::stop_token& stop) override {
     ++*runs_;
     BatchOutcome outcome;
     outcome.stats.flops = 1;
+    if (stop.stop_requested()) outcome.status = absl::CancelledError("stopped");
     return outcome;
   }
 
@@ -38,7 +39,7 @@ class FaultDeviceTest : public testing::Test {
   std::unique_ptr<FaultDevice> Make(const char* script) {
     return std::make_unique<FaultDevice>(std::make_unique<CountingDevice>(&runs_), *ParseFaultScript(script), &clock_);
   }
-  static BatchOutcome Run(FaultDevice* device) { return device->Run(0, AttentionParams(), {}); }
+  static BatchOutcome Run(FaultDevice* device) { return device->Run(0, AttentionParams(), {}, {}); }
 
   FakeClock clock_;
   int runs_ = 0;
@@ -50,6 +51,13 @@ TEST_F(FaultDeviceTest, WithoutAScriptItIsTheDeviceItWraps) {
   EXPECT_EQ(device->memory_in_use(), 7);
   EXPECT_TRUE(device->staging().Allocate(100).ok());
   EXPECT_EQ(Run(device.get()).stats.flops, 1);
+}
+
+TEST_F(FaultDeviceTest, PassesTheRequestToStopOn) {
+  const auto device = Make("");
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(device->Run(0, AttentionParams(), {}, stop.get_token()).status.code(), absl::StatusCode::kCancelled);
 }
 
 TEST_F(FaultDeviceTest, StrikesTheNumberedAllocation) {

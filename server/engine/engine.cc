@@ -173,7 +173,7 @@ bool Engine::Core::RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, Ba
     absl::MutexLock lock(&mutex_);
     slots_[slot].hangs_at = HangTime(jobs);
   }
-  *outcome = device_->Run(slot, params, items);
+  *outcome = device_->Run(slot, params, items, std::stop_token());
   {
     absl::MutexLock lock(&mutex_);
     slots_[slot].hangs_at = absl::InfiniteFuture();

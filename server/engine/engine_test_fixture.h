@@ -34,7 +34,8 @@ class CopyingDevice final : public Device {
   }
   StagingPool& staging() override { return staging_; }
   int64_t memory_in_use() const override { return 0; }
-  BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items) override {
+  BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
+                   const std::stop_token& /*stop*/) override {
     EXPECT_TRUE(slot >= 0 && slot < slots_);
     for (const BatchItem& item : items) {
       for (const SequenceView& view : item.sequences) {

@@ -46,6 +46,7 @@ RULES = {
     "server/scheduler": {"absl", "server/clock", "server/cache"},
     "server/request": {"absl", "kernels/*.h", "server/memory", "server/scheduler"},
     "server/device": {"absl", "kernels/*.h", "kernels/cpu", "server/clock", "server/memory"},
+    "server/device/cuda": {"absl", "cuda", "kernels/*.h", "kernels/cuda", "server/device", "server/memory"},
     "server/engine": {"absl", "kernels/*.h", "server/clock", "server/memory", "server/scheduler", "server/request", "server/device"},
     "server/metrics": {"absl", "prometheus"},
     "server/rpc": {"absl", "grpc", "proto", "proto/wire", "kernels/*.h", "server/clock", "server/memory", "server/scheduler", "server/request", "server/metrics"},

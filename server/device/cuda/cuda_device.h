@@ -1,0 +1,67 @@
+// A GPU as a device: tensors are received into pinned memory and travel to one arena on the GPU and back, or, where
+// they are small, are read and written by the kernel across the bus.
+#ifndef TESSERA_SERVER_DEVICE_CUDA_CUDA_DEVICE_H_
+#define TESSERA_SERVER_DEVICE_CUDA_CUDA_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/attention.h"
+#include "server/device/cuda/cuda_calls.h"
+#include "server/device/cuda/cuda_slot.h"
+#include "server/device/cuda/device_memory.h"
+#include "server/device/device.h"
+
+namespace tessera {
+
+struct CudaDeviceOptions {
+  int index = 0;   // DeviceInfo::index
+  int device = 0;  // CUDA's number
+  int slots = 4;
+  double memory_fraction = 0.9;  // of the memory that is free at start, for the arena; in (0, 1)
+  // Items of at most this many bytes, input and output together, stay in pinned memory.
+  size_t mapped_bytes = kMappedBytes;
+
+  static constexpr size_t kMappedBytes = 512 << 10;
+};
+
+class CudaDevice final : public Device {
+ public:
+  // Takes all memory that the device will ever use for tensors. The calls outlive the device. `staging` is pinned
+  // memory (PinnedRegion), which several devices may share. UNAVAILABLE without such a device, RESOURCE_EXHAUSTED where
+  // its memory is not to be had. REQUIRES: slots >= 1; the backend is one of the same CUDA device.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const CudaDeviceOptions& options,
+                                                          std::unique_ptr<AttentionBackend> backend,
+                                                          std::shared_ptr<StagingPool> staging, CudaCalls* calls);
+
+  DeviceInfo info() const override { return info_; }
+  StagingPool& staging() override { return *staging_; }
+  int64_t memory_in_use() const override { return static_cast<int64_t>(memory_->in_use()); }
+  // An error is sticky where the device does not finish what it was given. Where the arena is full: RESOURCE_EXHAUSTED,
+  // or INVALID_ARGUMENT where it never could hold the batch.
+  BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
+                   const std::stop_token& stop) override;
+
+ private:
+  CudaDevice(DeviceInfo info, std::unique_ptr<AttentionBackend> backend, std::shared_ptr<StagingPool> staging,
+             std::unique_ptr<DeviceMemory> memory)
+      : info_(std::move(info)),
+        backend_(std::move(backend)),
+        staging_(std::move(staging)),
+        memory_(std::move(memory)) {}
+
+  const DeviceInfo info_;
+  const std::unique_ptr<AttentionBackend> backend_;
+  const std::shared_ptr<StagingPool> staging_;
+  const std::unique_ptr<DeviceMemory> memory_;
+  std::vector<std::unique_ptr<CudaSlot>> slots_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_DEVICE_CUDA_CUDA_DEVICE_H_

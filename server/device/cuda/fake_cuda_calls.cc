@@ -1,0 +1,244 @@
+#include "server/device/cuda/fake_cuda_calls.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/strings/str_cat.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kPinned = -1;
+constexpr size_t kAlignment = 256;
+
+}  // namespace
+
+FakeCudaCalls::~FakeCudaCalls() { ABSL_RAW_CHECK(counts() == Counts(), "everything has been given back"); }
+
+void FakeCudaCalls::Launch(StreamHandle stream, absl::Duration time, std::function<void()> work) {
+  absl::MutexLock lock(&mutex_);
+  StreamOf(stream).work.push_back({.time = time, .run = std::move(work)});
+}
+
+void FakeCudaCalls::FailNext(const std::string& call, absl::Status error) {
+  absl::MutexLock lock(&mutex_);
+  failures_[call] = std::move(error);
+}
+
+void FakeCudaCalls::BreakAtNextWait(int device) {
+  absl::MutexLock lock(&mutex_);
+  breaking_.insert(device);
+}
+
+FakeCudaCalls::Counts FakeCudaCalls::counts() const {
+  absl::MutexLock lock(&mutex_);
+  const auto pinned = std::count_if(allocations_.begin(), allocations_.end(),
+                                    [](const Allocation& allocation) { return allocation.device == kPinned; });
+  return {.device_allocations = static_cast<int>(allocations_.size() - static_cast<size_t>(pinned)),
+          .pinned_allocations = static_cast<int>(pinned),
+          .streams = static_cast<int>(streams_.size()),
+          .events = static_cast<int>(events_.size())};
+}
+
+int FakeCudaCalls::copies() const {
+  absl::MutexLock lock(&mutex_);
+  return copies_;
+}
+
+int FakeCudaCalls::errors_forgotten() const {
+  absl::MutexLock lock(&mutex_);
+  return errors_forgotten_;
+}
+
+absl::StatusOr<int> FakeCudaCalls::CountDevices() {
+  if (devices_ == 0) return absl::UnavailableError("no GPU");
+  return devices_;
+}
+
+absl::Status FakeCudaCalls::SelectDevice(int device) {
+  absl::MutexLock lock(&mutex_);
+  if (device < 0 || device >= devices_) return absl::UnavailableError(absl::StrCat("no GPU ", device));
+  selected_[std::this_thread::get_id()] = device;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CudaDeviceFacts> FakeCudaCalls::Describe(int device) {
+  absl::MutexLock lock(&mutex_);
+  ABSL_RAW_CHECK(device == Selected(), "the device is selected");
+  return CudaDeviceFacts{.name = absl::StrCat("fake GPU ", device), .free_bytes = device_bytes_};
+}
+
+absl::StatusOr<std::byte*> FakeCudaCalls::AllocateDevice(size_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  if (absl::Status failure = TakeFailure("AllocateDevice"); !failure.ok()) return failure;
+  allocations_.push_back({.device = Selected(), .data = NewMemory(bytes), .bytes = bytes});
+  return allocations_.back().data.get();
+}
+
+void FakeCudaCalls::FreeDevice(std::byte* data) {
+  absl::MutexLock lock(&mutex_);
+  const int device = Selected();
+  const size_t freed = std::erase_if(allocations_, [=](const Allocation& allocation) {
+    return allocation.data.get() == data && allocation.device == device;
+  });
+  ABSL_RAW_CHECK(freed == 1, "freed memory is this device's");
+}
+
+absl::StatusOr<std::byte*> FakeCudaCalls::AllocatePinned(size_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  if (absl::Status failure = TakeFailure("AllocatePinned"); !failure.ok()) return failure;
+  allocations_.push_back({.device = kPinned, .data = NewMemory(bytes), .bytes = bytes});
+  return allocations_.back().data.get();
+}
+
+void FakeCudaCalls::FreePinned(std::byte* data) {
+  absl::MutexLock lock(&mutex_);
+  const size_t freed = std::erase_if(allocations_, [=](const Allocation& allocation) {
+    return allocation.data.get() == data && allocation.device == kPinned;
+  });
+  ABSL_RAW_CHECK(freed == 1, "freed memory is pinned");
+}
+
+absl::StatusOr<StreamHandle> FakeCudaCalls::CreateStream() {
+  absl::MutexLock lock(&mutex_);
+  if (absl::Status failure = TakeFailure("CreateStream"); !failure.ok()) return failure;
+  auto stream = std::make_unique<FakeStream>(FakeStream{.device = Selected(), .now = {}, .work = {}});
+  const StreamHandle handle = stream.get();
+  streams_[handle] = std::move(stream);
+  return handle;
+}
+
+void FakeCudaCalls::DestroyStream(StreamHandle stream) {
+  absl::MutexLock lock(&mutex_);
+  ABSL_RAW_CHECK(StreamOf(stream).work.empty(), "a stream's work is awaited before it is destroyed");
+  streams_.erase(stream);
+}
+
+absl::StatusOr<CudaCalls::Event> FakeCudaCalls::CreateEvent() {
+  absl::MutexLock lock(&mutex_);
+  if (absl::Status failure = TakeFailure("CreateEvent"); !failure.ok()) return failure;
+  auto event = std::make_unique<FakeEvent>(FakeEvent{.device = Selected(), .time = {}});
+  const Event handle = event.get();
+  events_[handle] = std::move(event);
+  return handle;
+}
+
+void FakeCudaCalls::DestroyEvent(Event event) {
+  absl::MutexLock lock(&mutex_);
+  ABSL_RAW_CHECK(events_.erase(event) == 1, "an event is destroyed once");
+}
+
+absl::Status FakeCudaCalls::Copy(absl::Span<const CudaCopy> copies, Direction direction, StreamHandle stream) {
+  absl::MutexLock lock(&mutex_);
+  FakeStream& target = StreamOf(stream);
+  if (absl::Status state = StateOf(target.device); !state.ok()) return state;
+  const absl::Status failure = copies.empty() ? absl::OkStatus() : TakeFailure("Copy");
+  for (const CudaCopy& copy : copies.first(copies.size() - (failure.ok() ? 0 : 1))) {
+    const bool to_device = direction == Direction::kToDevice;
+    ABSL_RAW_CHECK(Holds(copy.to, copy.bytes, to_device ? target.device : kPinned), "a copy goes to what is there");
+    ABSL_RAW_CHECK(Holds(copy.from, copy.bytes, to_device ? kPinned : target.device), "a copy takes what is there");
+    target.work.push_back({.time = kCopyTime, .run = [copy] { std::memcpy(copy.to, copy.from, copy.bytes); }});
+    ++copies_;
+  }
+  return failure;
+}
+
+absl::Status FakeCudaCalls::Record(Event event, StreamHandle stream) {
+  absl::MutexLock lock(&mutex_);
+  FakeStream& target = StreamOf(stream);
+  if (absl::Status state = StateOf(target.device); !state.ok()) return state;
+  FakeEvent& recorded = *events_.at(event);
+  ABSL_RAW_CHECK(recorded.device == target.device, "event and stream are of one device");
+  recorded.stream = stream;
+  ++recorded.pending;
+  target.work.push_back({.time = {}, .run = nullptr, .event = event});
+  return absl::OkStatus();
+}
+
+absl::Status FakeCudaCalls::Await(Event event) {
+  absl::MutexLock lock(&mutex_);
+  FakeEvent& awaited = *events_.at(event);
+  if (breaking_.erase(awaited.device) > 0) {
+    broken_.insert(awaited.device);
+    for (auto& [handle, stream] : streams_) {
+      if (stream->device == awaited.device) stream->work.clear();
+    }
+  }
+  if (absl::Status state = StateOf(awaited.device); !state.ok()) return state;
+  FakeStream& stream = StreamOf(awaited.stream);
+  while (awaited.pending > 0) {
+    const Work work = std::move(stream.work.front());
+    stream.work.pop_front();
+    stream.now += work.time;
+    if (work.event != nullptr) {
+      FakeEvent& reached = *events_.at(work.event);
+      --reached.pending;
+      reached.time = stream.now;
+      continue;
+    }
+    mutex_.Unlock();
+    work.run();
+    mutex_.Lock();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Duration> FakeCudaCalls::Elapsed(Event from, Event to) {
+  absl::MutexLock lock(&mutex_);
+  const FakeEvent& first = *events_.at(from);
+  const FakeEvent& last = *events_.at(to);
+  ABSL_RAW_CHECK(first.pending == 0 && last.pending == 0, "events are awaited before they are compared");
+  return last.time - first.time;
+}
+
+void FakeCudaCalls::ForgetError() {
+  absl::MutexLock lock(&mutex_);
+  ++errors_forgotten_;
+}
+
+std::unique_ptr<std::byte, void (*)(void*)> FakeCudaCalls::NewMemory(size_t bytes) {
+  const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  std::unique_ptr<std::byte, void (*)(void*)> data(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)),
+                                                   std::free);
+  ABSL_RAW_CHECK(data != nullptr, "out of memory");
+  std::memset(data.get(), static_cast<int>(kPoison), bytes);
+  return data;
+}
+
+int FakeCudaCalls::Selected() const {
+  const auto found = selected_.find(std::this_thread::get_id());
+  ABSL_RAW_CHECK(found != selected_.end(), "a device is selected on this thread");
+  return found->second;
+}
+
+absl::Status FakeCudaCalls::StateOf(int device) const {
+  return broken_.contains(device) ? absl::InternalError("the device is broken") : absl::OkStatus();
+}
+
+absl::Status FakeCudaCalls::TakeFailure(const std::string& call) {
+  const auto found = failures_.find(call);
+  if (found == failures_.end()) return absl::OkStatus();
+  absl::Status failure = std::move(found->second);
+  failures_.erase(found);
+  return failure;
+}
+
+bool FakeCudaCalls::Holds(const void* data, size_t bytes, int device) const {
+  const auto* const first = static_cast<const std::byte*>(data);
+  return std::any_of(allocations_.begin(), allocations_.end(), [=](const Allocation& allocation) {
+    return allocation.device == device && first >= allocation.data.get() &&
+           first + bytes <= allocation.data.get() + allocation.bytes;
+  });
+}
+
+FakeCudaCalls::FakeStream& FakeCudaCalls::StreamOf(StreamHandle stream) {
+  const auto found = streams_.find(stream);
+  ABSL_RAW_CHECK(found != streams_.end(), "the stream is there");
+  ABSL_RAW_CHECK(found->second->device == Selected(), "the stream's device is selected on this thread");
+  return *found->second;
+}
+
+}  // namespace tessera

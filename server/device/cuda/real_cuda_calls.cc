@@ -1,0 +1,108 @@
+#include "server/device/cuda/real_cuda_calls.h"
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace tessera {
+namespace {
+
+using cuda::ToStatus;
+
+class RealCudaCalls final : public CudaCalls {
+ public:
+  absl::StatusOr<int> CountDevices() override {
+    int count = 0;
+    const absl::Status status = ToStatus(cudaGetDeviceCount(&count), "looking for CUDA devices");
+    if (!status.ok()) return status;
+    return count;
+  }
+
+  absl::Status SelectDevice(int device) override {
+    return ToStatus(cudaSetDevice(device), absl::StrCat("selecting CUDA device ", device));
+  }
+
+  absl::StatusOr<CudaDeviceFacts> Describe(int device) override {
+    cudaDeviceProp properties;
+    absl::Status status = ToStatus(cudaGetDeviceProperties(&properties, device), "looking at a CUDA device");
+    size_t free = 0, total = 0;
+    status.Update(ToStatus(cudaMemGetInfo(&free, &total), "looking at device memory"));
+    if (!status.ok()) return status;
+    return CudaDeviceFacts{.name = properties.name, .free_bytes = static_cast<int64_t>(free)};
+  }
+
+  absl::StatusOr<std::byte*> AllocateDevice(size_t bytes) override {
+    void* data = nullptr;
+    const absl::Status status = ToStatus(cudaMalloc(&data, bytes), absl::StrCat("device memory: ", bytes, " bytes"));
+    if (!status.ok()) return status;
+    return static_cast<std::byte*>(data);
+  }
+  void FreeDevice(std::byte* data) override { cudaFree(data); }
+
+  absl::StatusOr<std::byte*> AllocatePinned(size_t bytes) override {
+    void* data = nullptr;
+    const absl::Status status = ToStatus(cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
+                                         absl::StrCat("pinned memory: ", bytes, " bytes"));
+    if (!status.ok()) return status;
+    return static_cast<std::byte*>(data);
+  }
+  void FreePinned(std::byte* data) override { cudaFreeHost(data); }
+
+  absl::StatusOr<StreamHandle> CreateStream() override {
+    cudaStream_t stream = nullptr;
+    const absl::Status status =
+        ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+    if (!status.ok()) return status;
+    return stream;
+  }
+  void DestroyStream(StreamHandle stream) override { cudaStreamDestroy(static_cast<cudaStream_t>(stream)); }
+
+  absl::StatusOr<Event> CreateEvent() override {
+    cudaEvent_t event = nullptr;
+    const absl::Status status = ToStatus(cudaEventCreateWithFlags(&event, cudaEventBlockingSync), "creating an event");
+    if (!status.ok()) return status;
+    return event;
+  }
+  void DestroyEvent(Event event) override { cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
+
+  absl::Status Copy(absl::Span<const CudaCopy> copies, Direction direction, StreamHandle stream) override {
+    const cudaMemcpyKind kind = direction == Direction::kToDevice ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+    for (const CudaCopy& copy : copies) {
+      const cudaError_t error =
+          cudaMemcpyAsync(copy.to, copy.from, copy.bytes, kind, static_cast<cudaStream_t>(stream));
+      if (error != cudaSuccess) return ToStatus(error, "copying");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Record(Event event, StreamHandle stream) override {
+    return ToStatus(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream)),
+                    "recording an event");
+  }
+
+  absl::Status Await(Event event) override {
+    return ToStatus(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "waiting for the device");
+  }
+
+  absl::StatusOr<absl::Duration> Elapsed(Event from, Event to) override {
+    float milliseconds = 0;
+    const absl::Status status = ToStatus(
+        cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(from), static_cast<cudaEvent_t>(to)), "timing");
+    if (!status.ok()) return status;
+    return absl::Milliseconds(milliseconds);
+  }
+
+  void ForgetError() override { cudaGetLastError(); }
+};
+
+}  // namespace
+
+CudaCalls* GetRealCudaCalls() {
+  static RealCudaCalls calls;
+  return &calls;
+}
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+// Which bytes of a batch travel to the device and back, and where they lie there.
+//
+// Nothing is packed: an item's bytes keep their order and distances, and the kernel reads them where they land. Small
+// items do not travel at all: the kernel reads and writes them in pinned memory, across the bus. Items that are
+// neighbours in staging memory travel as one piece.
+#ifndef TESSERA_SERVER_DEVICE_CUDA_TRANSFER_PLAN_H_
+#define TESSERA_SERVER_DEVICE_CUDA_TRANSFER_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/attention.h"
+#include "server/device/device.h"
+
+namespace tessera {
+
+class TransferPlan {
+ public:
+  // A piece of staging memory and its place in the device block.
+  struct Piece {
+    std::byte* host;
+    size_t offset;
+    size_t bytes;
+    friend bool operator==(const Piece&, const Piece&) = default;
+  };
+
+  // Items of at most `mapped_bytes`, input and output together, stay in staging memory. REQUIRES: the items outlive the
+  // plan; their inputs and outputs are buffers of one staging pool, none given twice.
+  TransferPlan(absl::Span<const BatchItem> items, size_t mapped_bytes);
+
+  // In the order of their host addresses. Outputs come back to where they belong and touch nothing else: between two
+  // buffers of one piece lies only the padding of the first.
+  const std::vector<Piece>& inputs() const { return inputs_; }
+  const std::vector<Piece>& outputs() const { return outputs_; }
+  // Of device memory; 0 where nothing travels.
+  size_t device_bytes() const { return device_bytes_; }
+
+  // The batch's sequences as the kernel sees them, with the device block at `block`.
+  std::vector<SequenceView> Views(std::byte* block) const;
+
+ private:
+  static constexpr size_t kMapped = SIZE_MAX;
+
+  struct Place {
+    size_t input;  // offset in the device block, or kMapped
+    size_t output;
+  };
+
+  const absl::Span<const BatchItem> items_;
+  std::vector<Place> places_;  // one an item
+  std::vector<Piece> inputs_;
+  std::vector<Piece> outputs_;
+  size_t device_bytes_ = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_DEVICE_CUDA_TRANSFER_PLAN_H_

@@ -36,8 +36,9 @@ struct AttendReply {
   int connections = 1;  // that the call was spread over
 };
 
-// How a call ended: the server's status, or DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE (connection lost),
-// INVALID_ARGUMENT (the spans do not fit the header) or INTERNAL (the server broke the protocol) from the library.
+// How a call ended: the server's status, or DEADLINE_EXCEEDED, CANCELLED (by CallHandle or the client's destructor, and
+// by nothing else), UNAVAILABLE (connection lost, or the server cancelled the call), INVALID_ARGUMENT (the spans do not
+// fit the header) or INTERNAL (the server broke the protocol) from the library.
 using AttendCallback = std::function<void(absl::StatusOr<AttendReply>)>;
 
 // Lets a call in flight be withdrawn. Copyable, thread-safe, and of no effect on a call that has ended. Dropping it

@@ -44,7 +44,7 @@ std::string ServiceConfig(const RetryPolicy& policy) {
           "initialBackoff": "%.9fs",
           "maxBackoff": "%.9fs",
           "backoffMultiplier": %g,
-          "retryableStatusCodes": ["UNAVAILABLE"]
+          "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"]
         }
       }]})",
       std::min(policy.max_attempts, kMostAttempts), absl::ToDoubleSeconds(policy.initial_backoff),

@@ -18,8 +18,9 @@ std::shared_ptr<grpc::Channel> MakeUnaryChannel(const std::string& target, const
 // stream until the server has answered something, and the memory of calls that are over with it.
 std::shared_ptr<grpc::Channel> MakeStreamChannel(const std::string& target, const ClientOptions& options);
 
-// The service config (gRPC's JSON) that makes gRPC retry unary calls on UNAVAILABLE and RESOURCE_EXHAUSTED, with the
-// server's pushback honoured. AttendStream is left out: the library retries its calls one by one.
+// The service config (gRPC's JSON) that makes gRPC retry unary calls on UNAVAILABLE, with the server's pushback
+// honoured, and on CANCELLED, which a server that shuts down may say instead; calls that are cancelled here are not
+// retried. AttendStream is left out: the library retries its calls one by one.
 std::string ServiceConfig(const RetryPolicy& policy);
 
 }  // namespace tessera

@@ -133,7 +133,7 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(absl::Duration t
   v1::GetServerInfoResponse response;
   const grpc::Status status =
       v1::ServerService::NewStub(impl_->any_connection()->unary_channel())->GetServerInfo(&context, {}, &response);
-  if (!status.ok()) return ToAbslStatus(status);
+  if (!status.ok()) return UnavailableIfCancelled(ToAbslStatus(status));
   return response;
 }
 
@@ -143,7 +143,7 @@ absl::StatusOr<v1::PlanTilesResponse> Client::PlanTiles(const v1::PlanTilesReque
   v1::PlanTilesResponse response;
   const grpc::Status status =
       v1::ServerService::NewStub(impl_->any_connection()->unary_channel())->PlanTiles(&context, request, &response);
-  if (!status.ok()) return ToAbslStatus(status);
+  if (!status.ok()) return UnavailableIfCancelled(ToAbslStatus(status));
   return response;
 }
 

@@ -162,8 +162,9 @@ TEST_P(ClientTransportTest, PassesErrorsOnWithoutRetry) {
   EXPECT_EQ(server_.calls(), 1);
 }
 
-TEST_P(ClientTransportTest, RetriesUnavailableAndResourceExhausted) {
-  for (const grpc::StatusCode code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::RESOURCE_EXHAUSTED}) {
+TEST_P(ClientTransportTest, RetriesUnavailableAndResourceExhaustedAndCancelledByTheServer) {
+  for (const grpc::StatusCode code :
+       {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::CANCELLED}) {
     FakeServer server;
     server.SetJudge(FailFirst(2, code, /*retry_after_ms=*/1));
     const std::unique_ptr<Client> client = MakeClient(server, Options());
@@ -176,6 +177,38 @@ TEST_P(ClientTransportTest, RetriesUnavailableAndResourceExhausted) {
       EXPECT_EQ(reply->attempts, 3);
     }
   }
+}
+
+TEST_P(ClientTransportTest, CancelledByTheServerIsUnavailableInTheEnd) {
+  server_.SetJudge(Always(Deed::kFail, grpc::Status(grpc::StatusCode::CANCELLED, "told to fail")));
+  ClientOptions options = Options();
+  options.retry.max_attempts = 2;
+  const std::unique_ptr<Client> client = MakeClient(server_, options);
+  TestCall call(5, 5, false, 1);
+  const absl::Status status = client->Attend(call.call()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("told to fail"));
+  EXPECT_EQ(server_.calls(), 2);
+}
+
+// gRPC tells calls that race with a server's shutdown CANCELLED.
+TEST_P(ClientTransportTest, AServerThatShutsDownUnderACallIsUnavailable) {
+  auto server = std::make_unique<FakeServer>();
+  server->SetJudge(Always(Deed::kHold));
+  ClientOptions options = Options();
+  options.retry.max_attempts = 1;
+  const std::unique_ptr<Client> client = MakeClient(*server, options);
+  TestCall call(5, 5, false, 1);
+  absl::Notification done;
+  absl::Status status;
+  client->AttendAsync(call.call(), [&](absl::StatusOr<AttendReply> reply) {
+    status = reply.status();
+    done.Notify();
+  });
+  server->AwaitHeld(1);
+  server.reset();
+  done.WaitForNotification();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
 }
 
 TEST(ClientGoodbyeTest, ClosesItsStreamsWithoutCancellingThem) {
@@ -508,6 +541,7 @@ TEST_F(ClientStreamTest, ACallOnABrokenStreamIsTriedAgain) {
   server_.SetJudge([](const FakeServer::Call& call) {
     Decision decision;
     if (call.number <= 2) decision.deed = Deed::kBreakStream;
+    if (call.number == 2) decision.status = grpc::Status(grpc::StatusCode::CANCELLED, "as by a shutdown");
     return decision;
   });
   ClientOptions options = QuickRetries();
@@ -674,6 +708,8 @@ TEST(ClientTest, AsksForFactsPlansAndHealth) {
   EXPECT_EQ(plan->tile(), 64u);
   request.set_tile(1);
   EXPECT_EQ(client->PlanTiles(request).status(), absl::InvalidArgumentError("tile is 1"));
+  request.set_tile(2);
+  EXPECT_EQ(client->PlanTiles(request).status().code(), absl::StatusCode::kUnavailable) << "cancelled by the server";
 
   EXPECT_EQ(client->CheckHealth(), absl::OkStatus());
   EXPECT_EQ(client->CheckHealth("no.such.service").code(), absl::StatusCode::kNotFound);

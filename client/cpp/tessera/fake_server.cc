@@ -50,6 +50,7 @@ class FakeServer::Facts final : public v1::ServerService::Service {
   grpc::Status PlanTiles(grpc::ServerContext*, const v1::PlanTilesRequest* request,
                          v1::PlanTilesResponse* response) override {
     if (request->tile() == 1) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "tile is 1");
+    if (request->tile() == 2) return grpc::Status(grpc::StatusCode::CANCELLED, "tile is 2");
     response->set_tile(request->tile());
     return grpc::Status::OK;
   }

@@ -64,7 +64,7 @@ absl::Status CheckHealth(grpc::GenericStub* stub, absl::string_view service, abs
     done.Notify();
   });
   done.WaitForNotification();
-  if (!status.ok()) return ToAbslStatus(status);
+  if (!status.ok()) return UnavailableIfCancelled(ToAbslStatus(status));
   absl::StatusOr<uint64_t> serving_status = DecodeResponse(response);
   if (!serving_status.ok()) return absl::InternalError(serving_status.status().message());
   if (*serving_status != kServing) {

@@ -18,10 +18,11 @@ enum class Transport {
   kStream,  // always AttendStream
 };
 
-// Of calls that end with UNAVAILABLE or RESOURCE_EXHAUSTED; nothing else is tried again, nor is a unary call that ends
-// with RESOURCE_EXHAUSTED and no pushback: its message is too large for the transport. The delay is the server's
-// pushback where it names one; otherwise it grows from initial_backoff by backoff_multiplier up to max_backoff, and a
-// random fifth of it either way. A retry that could not start before the deadline is not made.
+// Of calls that end with UNAVAILABLE, which includes a CANCELLED that the server says, or RESOURCE_EXHAUSTED; nothing
+// else is tried again, nor is a unary call that ends with RESOURCE_EXHAUSTED and no pushback: its message is too large
+// for the transport. The delay is the server's pushback where it names one; otherwise it grows from initial_backoff by
+// backoff_multiplier up to max_backoff, and a random fifth of it either way. A retry that could not start before the
+// deadline is not made.
 struct RetryPolicy {
   int max_attempts = 4;  // the first one included; 1 turns retries off; gRPC itself, which tries unary calls again
                          // after UNAVAILABLE, takes at most 5

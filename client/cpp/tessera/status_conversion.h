@@ -2,7 +2,10 @@
 #ifndef TESSERA_CLIENT_CPP_TESSERA_STATUS_CONVERSION_H_
 #define TESSERA_CLIENT_CPP_TESSERA_STATUS_CONVERSION_H_
 
+#include <utility>
+
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "grpcpp/support/status.h"
 #include "tessera/v1/attention.pb.h"
 
@@ -17,6 +20,13 @@ inline absl::Status ToAbslStatus(const v1::CallStatus& status) {
   const bool known = status.code() >= 0 && status.code() <= 16;
   return absl::Status(known ? static_cast<absl::StatusCode>(status.code()) : absl::StatusCode::kUnknown,
                       status.message());
+}
+
+// `status`, but UNAVAILABLE for CANCELLED: where nobody here has cancelled, the server has, because it stops or because
+// it has given the call up, and to the caller that is a server that is gone. REQUIRES: nobody here has cancelled.
+inline absl::Status UnavailableIfCancelled(absl::Status status) {
+  if (!absl::IsCancelled(status)) return status;
+  return absl::UnavailableError(absl::StrCat("the server has cancelled the call: ", status.message()));
 }
 
 // The two codes that a call is tried again for.

@@ -133,7 +133,7 @@ void StreamAttempt::OnMessage(int part_index, const wire::DecodedAttendStreamRes
     status = Consume(part, message);
     if (status.ok()) {
       if (!message.status.has_value()) return;
-      status = ToAbslStatus(*message.status);
+      status = UnavailableIfCancelled(ToAbslStatus(*message.status));
       if (status.ok() && (!part->result.has_value() || part->next_offset != part->end_offset)) {
         status = absl::InternalError("the server ends its answer before all of it has come");
       }

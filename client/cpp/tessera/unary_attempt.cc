@@ -1,6 +1,7 @@
-// A call as one Attend RPC. gRPC itself retries after UNAVAILABLE, by the channel's service config, and watches the
-// deadline. RESOURCE_EXHAUSTED is left to the operation, for only the library can tell a server that is full, and says
-// when to come back, from a message that is too large for the transport.
+// A call as one Attend RPC. gRPC itself retries after UNAVAILABLE and after a CANCELLED that comes from the server, by
+// the channel's service config, and watches the deadline. RESOURCE_EXHAUSTED is left to the operation, for only the
+// library can tell a server that is full, and says when to come back, from a message that is too large for the
+// transport.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -80,14 +81,17 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
         [self = shared_from_this()](const grpc::Status& status) { self->OnDone(status); });
   }
 
-  void Abort(const absl::Status&) override {
+  void Abort(const absl::Status& status) override {
     absl::MutexLock lock(&mutex_);
-    if (rpc_ != nullptr) rpc_->TryCancel();
+    if (rpc_ == nullptr) return;
+    abort_ = status;
+    rpc_->TryCancel();
   }
 
  private:
   void OnDone(const grpc::Status& status) {
     request_.Clear();
+    absl::Status abort;
     {
       // With it goes the RPC, which may hold slices for a retry.
       absl::MutexLock lock(&mutex_);
@@ -96,9 +100,14 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
         end_.retryable = end_.retry_after > absl::ZeroDuration();
       }
       rpc_.reset();
+      abort = abort_;
     }
     ConnectionPool::Return(connections_, bytes_);
-    end_.status = status.ok() ? TakeAnswer() : ToAbslStatus(status);
+    if (status.ok()) {
+      end_.status = TakeAnswer();
+    } else {
+      end_.status = abort.ok() ? UnavailableIfCancelled(ToAbslStatus(status)) : abort;
+    }
     response_.Clear();
     End();
   }
@@ -136,6 +145,7 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
 
   absl::Mutex mutex_;
   std::unique_ptr<grpc::ClientContext> rpc_ ABSL_GUARDED_BY(mutex_) = std::make_unique<grpc::ClientContext>();
+  absl::Status abort_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

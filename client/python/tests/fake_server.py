@@ -24,6 +24,7 @@ class Failure:
     code: grpc.StatusCode
     message: str = "on the script"
     pushback_ms: int | None = None
+    ends_stream: bool = False  # a streamed call's RPC ends with the code, rather than its answer
 
 
 @dataclass
@@ -123,6 +124,8 @@ class FakeServer:
         opening = next(requests)
         self.openings.append(opening)
         failure = self._enter("AttendStream", context)
+        if failure is not None and failure.ends_stream:
+            context.abort(failure.code, failure.message)
         if failure is not None:
             status = attention_pb2.CallStatus(
                 code=failure.code.value[0], message=failure.message, retry_after_ms=failure.pushback_ms or 0

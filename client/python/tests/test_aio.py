@@ -14,7 +14,7 @@ import pytest
 import attention_cases
 import tessera
 from fake_server import Failure, FakeServer
-from test_client import CODES, STREAMED, STRIPED, TRANSPORTS, Q
+from test_client import CODES, RETRIED, STREAMED, STRIPED, TRANSPORTS, Q
 from test_transfer import OpenStream
 
 
@@ -49,10 +49,26 @@ def test_status_becomes_its_error(
 
 
 @TRANSPORTS
-def test_full_server_is_tried_again(server: FakeServer, transport: dict[str, Any]) -> None:
-    server.failures = [Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, pushback_ms=1)]
+@RETRIED
+def test_full_or_stopping_server_is_tried_again(
+    server: FakeServer, transport: dict[str, Any], failure: Failure
+) -> None:
+    server.failures = [failure]
     attention_cases.check(asyncio.run(attend(server, transport, Q, Q, Q)), Q, Q, Q, {})
     assert len(server.calls) > 1
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("ends_stream", [False, True])
+def test_cancelled_by_the_server_is_unavailable(
+    server: FakeServer, transport: dict[str, Any], ends_stream: bool
+) -> None:
+    server.failures = [Failure(grpc.StatusCode.CANCELLED, "shutting down", ends_stream=ends_stream)] * 100
+    # grpc.aio may lose what ends a stream that is written to.
+    words = "shutting down|while the call was being sent" if ends_stream else "shutting down"
+    with pytest.raises(tessera.UnavailableError, match=words):
+        asyncio.run(attend(server, transport, Q, Q, Q))
+    assert len(server.calls) >= 5
 
 
 @TRANSPORTS

@@ -110,6 +110,19 @@ def test_submit_all_takes_calls_of_any_size(server: FakeServer, rng: np.random.G
     assert sorted(server.calls) == ["Attend", "Attend", "AttendStream"]
 
 
+# Of what a call is tried again after.
+RETRIED = pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, pushback_ms=1),
+        Failure(grpc.StatusCode.UNAVAILABLE, pushback_ms=1),
+        Failure(grpc.StatusCode.UNAVAILABLE, ends_stream=True),
+        Failure(grpc.StatusCode.CANCELLED),
+        Failure(grpc.StatusCode.CANCELLED, ends_stream=True),
+    ],
+    ids=lambda failure: f"{failure.code.name} of the {'stream' if failure.ends_stream else 'call'}",
+)
+
 CODES = [
     (grpc.StatusCode.INVALID_ARGUMENT, tessera.InvalidArgumentError),
     (grpc.StatusCode.NOT_FOUND, tessera.NotFoundError),
@@ -117,7 +130,6 @@ CODES = [
     (grpc.StatusCode.UNIMPLEMENTED, tessera.UnimplementedError),
     (grpc.StatusCode.PERMISSION_DENIED, tessera.PermissionDeniedError),
     (grpc.StatusCode.UNAUTHENTICATED, tessera.UnauthenticatedError),
-    (grpc.StatusCode.CANCELLED, tessera.CancelledError),
     (grpc.StatusCode.DEADLINE_EXCEEDED, tessera.DeadlineExceededError),
     (grpc.StatusCode.DATA_LOSS, tessera.Error),
 ]
@@ -137,13 +149,20 @@ def test_status_becomes_its_error(
 
 
 @TRANSPORTS
-@pytest.mark.parametrize("code", [grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE])
-def test_full_or_draining_server_is_tried_again(
-    server: FakeServer, client: tessera.Client, code: grpc.StatusCode
-) -> None:
-    server.failures = [Failure(code, pushback_ms=1)]
+@RETRIED
+def test_full_or_stopping_server_is_tried_again(server: FakeServer, client: tessera.Client, failure: Failure) -> None:
+    server.failures = [failure]
     attention_cases.check(client.attend(Q, Q, Q), Q, Q, Q, {})
     assert len(server.calls) > 1
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("ends_stream", [False, True])
+def test_cancelled_by_the_server_is_unavailable(server: FakeServer, client: tessera.Client, ends_stream: bool) -> None:
+    server.failures = [Failure(grpc.StatusCode.CANCELLED, "shutting down", ends_stream=ends_stream)] * 100
+    with pytest.raises(tessera.UnavailableError, match="shutting down"):
+        client.attend(Q, Q, Q)
+    assert len(server.calls) >= 5
 
 
 @TRANSPORTS

@@ -20,6 +20,10 @@ from tessera.options import Priority, Window
 from tessera.transport import ATTEND, ATTEND_STREAM, GET_SERVER_INFO, PLAN_TILES, Rotation, Transport
 from tessera.v1 import server_pb2
 
+# What grpc.aio says of a stream that ends while it is written to, in place of the server's status, which it has lost
+# (https://github.com/grpc/grpc/issues/36066).
+_WRITE_FAILED = "Internal error from Core"
+
 
 class AsyncClient:
     """As Client, for one event loop: the one running when its first method is awaited.
@@ -213,8 +217,11 @@ class AsyncClient:
         """Turns what gRPC raises into tessera's errors."""
         try:
             yield
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error) from None
+        except (grpc.RpcError, errors.CancelledError) as error:
+            failure = error if isinstance(error, errors.Error) else errors.from_rpc(error)
+            if failure.message == _WRITE_FAILED:
+                failure = errors.UnavailableError("the stream ended while the call was being sent")
+            raise (failure if self._closed else errors.by_server(failure)) from None
         except asyncio.CancelledError:
             # Closing a channel ends its calls as the cancellation of the task that awaits them would.
             if self._closed and not _task_is_cancelled():

@@ -211,6 +211,9 @@ class Client:
         with self._lock:
             self._closed = True
             transfers = list(self._transfers)
+        # All of them before the first one's thread is free for another.
+        for transfer in transfers:
+            transfer.forbid()
         for transfer in transfers:
             transfer.cancel()
         self._executor.shutdown()
@@ -232,7 +235,7 @@ class Client:
     def _submit_unary(self, call: AttendCall, message: bytes, timeout: float | None) -> PendingAttention:
         rpc = self._start(self._attend[self._rotation.take()], message, timeout)
         pending = PendingAttention(rpc.cancel)
-        rpc.add_done_callback(lambda _: _settle(pending, lambda: call.parse(_result(rpc))))
+        rpc.add_done_callback(lambda _: _settle(pending, lambda: call.parse(self._result(rpc))))
         return pending
 
     def _submit_streamed(self, call: AttendCall, timeout: float | None) -> PendingAttention:
@@ -269,7 +272,7 @@ class Client:
         stub: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channels[self._rotation.take()].unary_unary(method)
         rpc = self._start(stub, request, self._transport.limit(timeout))
         try:
-            return _result(rpc)
+            return self._result(rpc)
         except BaseException:
             rpc.cancel()
             raise
@@ -280,21 +283,24 @@ class Client:
             self._check_open()
             return method.future(request, timeout=timeout, metadata=self._transport.metadata())
 
+    def _result(self, rpc: Any) -> bytes:
+        """Waits for a unary call's answer. Raises the call's Error."""
+        try:
+            answer: bytes = rpc.result()
+        except grpc.FutureCancelledError:
+            raise errors.CancelledError("the client was closed") from None
+        except grpc.RpcError as error:
+            failure = errors.from_rpc(error)
+            with self._lock:
+                closed = self._closed
+            # Closing a channel ends its calls with CANCELLED, too.
+            raise (failure if closed else errors.by_server(failure)) from None
+        return answer
+
     def _check_open(self) -> None:
         """CancelledError from a closed client. REQUIRES: _lock is held."""
         if self._closed:
             raise errors.CancelledError("the client is closed")
-
-
-def _result(rpc: Any) -> bytes:
-    """Waits for a unary call's answer. Raises the call's Error."""
-    try:
-        answer: bytes = rpc.result()
-    except grpc.FutureCancelledError:
-        raise errors.CancelledError("the client was closed") from None
-    except grpc.RpcError as error:
-        raise errors.from_rpc(error) from None
-    return answer
 
 
 def _settle(pending: PendingAttention, work: Callable[[], Attention]) -> None:

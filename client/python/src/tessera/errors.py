@@ -38,7 +38,7 @@ class ResourceExhaustedError(Error):
 
 
 class UnavailableError(Error):
-    """The server is draining, restarting or unreachable. The client has already tried again."""
+    """The server is draining, restarting or unreachable, or cancelled the call. The client has already tried again."""
 
     code = grpc.StatusCode.UNAVAILABLE
 
@@ -50,7 +50,7 @@ class DeadlineExceededError(Error, TimeoutError):
 
 
 class CancelledError(Error):
-    """The client is closed, or the server says that the call was cancelled."""
+    """The client is closed."""
 
     code = grpc.StatusCode.CANCELLED
 
@@ -107,6 +107,15 @@ _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.Statu
 def from_status(code: grpc.StatusCode, message: str, retry_after: float | None = None) -> Error:
     """The exception of a status that is not OK."""
     return _CLASSES.get(code, Error)(message, code=code, retry_after=retry_after)
+
+
+def by_server(error: Error) -> Error:
+    """`error`, but UnavailableError for CANCELLED. For calls that nobody here has cancelled: the server has, because it
+    stops or because it has given the call up.
+    """
+    if not isinstance(error, CancelledError):
+        return error
+    return UnavailableError(f"the server has cancelled the call: {error.message}", retry_after=error.retry_after)
 
 
 def from_number(code: int, message: str, retry_after: float | None = None) -> Error:

@@ -30,7 +30,8 @@ SERVICE_CONFIG = json.dumps(
                     "initialBackoff": f"{_INITIAL_BACKOFF}s",
                     "maxBackoff": f"{_MAX_BACKOFF}s",
                     "backoffMultiplier": _MULTIPLIER,
-                    "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
+                    # A server that shuts down may say CANCELLED; a call that is cancelled here is not tried again.
+                    "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED", "RESOURCE_EXHAUSTED"],
                 },
             }
         ]

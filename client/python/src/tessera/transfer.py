@@ -55,8 +55,13 @@ class Transfer:
             if self._cancelled.wait(wait):
                 raise errors.CancelledError(_CANCELLED)
 
-    def cancel(self) -> None:
+    def forbid(self) -> None:
+        """No attempt begins any more; `run` fails with CancelledError unless the one under way succeeds."""
         self._cancelled.set()
+
+    def cancel(self) -> None:
+        """Ends `run` soon, with CancelledError unless it has ended otherwise by then."""
+        self.forbid()
         with self._lock:
             streams = self._streams
         _end(streams)
@@ -108,9 +113,12 @@ class Transfer:
             for message in stream:
                 incoming.absorb(index, message)
         except Exception as error:
+            failure = errors.from_rpc(error) if isinstance(error, grpc.RpcError) else error
+            if isinstance(failure, errors.Error) and not self._cancelled.is_set():
+                failure = errors.by_server(failure)
             with self._lock:
                 if self._failure is None:
-                    self._failure = errors.from_rpc(error) if isinstance(error, grpc.RpcError) else error
+                    self._failure = failure
                 streams = self._streams
             _end(streams)
 

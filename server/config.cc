@@ -4,7 +4,10 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace tessera {
 namespace {
@@ -20,6 +23,11 @@ absl::Status CheckDuration(const char* name, absl::Duration value, absl::Duratio
                                                  absl::FormatDuration(lowest), " to ", absl::FormatDuration(highest)));
 }
 
+absl::Status CheckPositive(const char* name, absl::Duration value) {
+  if (value > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", absl::FormatDuration(value), " is not positive"));
+}
+
 absl::Status CheckNotNegative(const char* name, absl::Duration value) {
   if (value >= absl::ZeroDuration()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", absl::FormatDuration(value), " is negative"));
@@ -28,6 +36,32 @@ absl::Status CheckNotNegative(const char* name, absl::Duration value) {
 absl::Status CheckShare(const char* name, double value) {
   if (value > 0 && value <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not above 0 and at most 1"));
+}
+
+// "host:port", an IPv6 host in brackets. What listens would read other ports in ways of its own: 65536 as 0.
+absl::Status CheckAddress(const char* name, absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon != absl::string_view::npos) {
+    const absl::string_view host = address.substr(0, colon);
+    const absl::string_view digits = address.substr(colon + 1);
+    const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+    const bool plain = !host.empty() && host.find_first_of(":[],") == absl::string_view::npos;
+    int port = 0;
+    if ((bracketed || plain) && !digits.empty() && std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) &&
+        absl::SimpleAtoi(digits, &port) && port <= 65535) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", address, " is not host:port with a port from 0 to 65535"));
+}
+
+// REQUIRES: max_message_bytes has been checked.
+absl::Status CheckTransportBytes(const ServerConfig& config) {
+  const int64_t least = kTransportBytesPerMessageByte * config.max_message_bytes;
+  if (config.transport_bytes >= least) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("transport_bytes: ", config.transport_bytes, " is less than ", least,
+                                                 ", which is ", kTransportBytesPerMessageByte,
+                                                 " times max_message_bytes: a single message could fill it"));
 }
 
 int64_t Share(double share, int64_t whole) {
@@ -51,13 +85,14 @@ absl::Status ValidateConfig(const ServerConfig& config) {
     return absl::InvalidArgumentError(absl::StrCat("backend: ", config.backend, " is not one of auto, cpu, cuda"));
   }
   for (const absl::Status& status : {
+           CheckAddress("listen", config.listen),
+           config.metrics_address.empty() ? absl::OkStatus() : CheckAddress("metrics_address", config.metrics_address),
            CheckRange("threads", config.threads, 0, 4096),
            CheckRange("slots", config.slots, 1, 64),
            CheckRange("staging_bytes", config.staging_bytes, 1 << 20, kMost),
            CheckRange("max_inflight_bytes", config.max_inflight_bytes, 1 << 20, kMost),
            // protobuf's own parsers take no more than an int.
            CheckRange("max_message_bytes", config.max_message_bytes, 1 << 10, kMostInt - 16),
-           CheckRange("transport_bytes", config.transport_bytes, 1 << 20, kMost),
            CheckRange("max_connections", config.max_connections, 1, kMostInt),
            CheckRange("max_concurrent_streams", config.max_concurrent_streams, 1, kMostInt),
            CheckRange("max_request_bytes", config.attend.request.max_request_bytes, 1, kMost),
@@ -68,11 +103,14 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckRange("max_striped_calls", config.attend.max_striped_calls, 1, kMostInt),
            CheckRange("chunk_bytes", config.attend.chunk_bytes, 1, kMostInt / 2),
            CheckRange("max_outbox_bytes", config.attend.max_outbox_bytes, 1, kMost),
+           // Names that the scheduler does not know its options by. GetServerInfo has 32 bits for the first.
+           CheckRange("max_queue_requests", config.scheduler.max_queue_jobs, 1, kMostInt),
+           CheckRange("max_batch_requests", config.scheduler.max_batch_jobs, 1, kMost),
            Validate(SchedulerOptionsFor(config, config.backend)),
            CheckShare("max_tenant_memory_share", config.attend.max_tenant_memory_share),
-           CheckNotNegative("assembly_timeout", config.attend.assembly_timeout),
-           CheckNotNegative("send_timeout", config.attend.send_timeout),
-           CheckNotNegative("stripe_timeout", config.attend.stripe_timeout),
+           CheckPositive("assembly_timeout", config.attend.assembly_timeout),
+           CheckPositive("send_timeout", config.attend.send_timeout),
+           CheckPositive("stripe_timeout", config.attend.stripe_timeout),
            CheckNotNegative("hang_timeout", config.engine.hang_timeout),
            CheckDuration("watchdog_period", config.engine.watchdog_period, absl::Microseconds(100), absl::Seconds(10)),
            CheckDuration("min_ping_interval", config.min_ping_interval, absl::ZeroDuration(), kLongestForGrpc),
@@ -82,6 +120,7 @@ absl::Status ValidateConfig(const ServerConfig& config) {
        }) {
     if (!status.ok()) return status;
   }
+  if (absl::Status status = CheckTransportBytes(config); !status.ok()) return status;
   // Also false for what is not a number.
   if (!(config.engine.slowest_pace >= 1 && config.engine.slowest_pace <= std::numeric_limits<double>::max())) {
     return absl::InvalidArgumentError(

@@ -35,8 +35,9 @@ struct ServerConfig {
   EngineOptions engine;
 
   // gRPC.
-  int64_t max_message_bytes = int64_t{256} << 20;
-  int64_t transport_bytes = int64_t{2} << 30;           // gRPC's own buffers; reading slows down as they fill
+  int64_t max_message_bytes = int64_t{16} << 20;
+  // gRPC's own buffers: reading slows down as they fill, and once they are full streams are reset, whosever they are.
+  int64_t transport_bytes = int64_t{2} << 30;
   int max_connections = 1024;                           // where the gRPC library bounds them
   int max_concurrent_streams = 1024;                    // RPCs on one connection
   absl::Duration min_ping_interval = absl::Seconds(5);  // clients that ping more often are cut off
@@ -51,7 +52,11 @@ struct ServerConfig {
 // 2 ms, and 2^33 on a CPU, about 0.1 s.
 SchedulerOptions SchedulerOptionsFor(const ServerConfig& config, absl::string_view backend);
 
-// INVALID_ARGUMENT naming the setting that makes no sense.
+// What transport_bytes must be of max_message_bytes, so that no single message can fill it: gRPC takes messages of up
+// to twice max_message_bytes (see Server), and of one that comes in frames of a byte each, every byte costs it 42.
+inline constexpr int64_t kTransportBytesPerMessageByte = 2 * 42;
+
+// INVALID_ARGUMENT naming the setting that makes no sense, by its flag.
 absl::Status ValidateConfig(const ServerConfig& config);
 
 // What one tenant may hold of the byte budget and of `staging_bytes`.

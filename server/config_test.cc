@@ -1,9 +1,16 @@
 #include "server/config.h"
 
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tessera {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(ConfigTest, DefaultsAreValidAndFitEachOther) {
   const ServerConfig config;
@@ -24,6 +31,43 @@ TEST(ConfigTest, RequestLimitIsLoweredToWhatCanEverFit) {
   config.scheduler.max_queue_bytes = 600 << 20;
   config.scheduler.max_tenant_share = 0.25;
   EXPECT_EQ(FittedLimits(config, 800 << 20).request.max_request_bytes, 150 << 20);
+}
+
+TEST(ConfigTest, NoSingleMessageFillsTheTransport) {
+  ServerConfig config;
+  config.max_message_bytes = 1 << 20;
+  config.transport_bytes = kTransportBytesPerMessageByte * config.max_message_bytes;
+  EXPECT_TRUE(ValidateConfig(config).ok());
+  ++config.max_message_bytes;
+  const absl::Status status = ValidateConfig(config);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("max_message_bytes"), HasSubstr("transport_bytes")));
+}
+
+TEST(ConfigTest, AddressesHaveAHostAndAPort) {
+  const std::pair<const char*, std::string ServerConfig::*> addresses[] = {
+      {"listen", &ServerConfig::listen}, {"metrics_address", &ServerConfig::metrics_address}};
+  for (const auto& [name, address] : addresses) {
+    ServerConfig config;
+    for (const char* good : {"0.0.0.0:0", "localhost:65535", "[::]:7171", "[::1]:1", "a-b.c:07171"}) {
+      config.*address = good;
+      EXPECT_EQ(ValidateConfig(config), absl::OkStatus()) << good;
+    }
+    for (const char* bad :
+         {"localhost", "7171", ":7171", "localhost:", "localhost:65536", "localhost:70000", "localhost:4294967297",
+          "localhost:99999999999999999999", "localhost:-1", "localhost:+1", "localhost: 1", "localhost:http",
+          "::1:7171", "[]:1", "[::1]", "localhost:1,localhost:2", "localhost:1s", "https://localhost:1"}) {
+      config.*address = bad;
+      const absl::Status status = ValidateConfig(config);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad;
+      EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(name), HasSubstr(bad)));
+    }
+  }
+  ServerConfig config;
+  config.metrics_address = "";
+  EXPECT_TRUE(ValidateConfig(config).ok()) << "none is served";
+  config.listen = "";
+  EXPECT_FALSE(ValidateConfig(config).ok());
 }
 
 TEST(ConfigTest, ShareOfATenantIsAPart) {

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/byte_size.h"
+#include "server/flag_files.h"
 #include "server/version.h"
 
 namespace {
@@ -82,7 +83,7 @@ ABSL_FLAG(absl::Duration, hang_timeout, kDefaults.engine.hang_timeout,
 
 ABSL_FLAG(ByteSize, max_message_bytes, ByteSize{kDefaults.max_message_bytes}, "Largest message received");
 ABSL_FLAG(ByteSize, transport_bytes, ByteSize{kDefaults.transport_bytes},
-          "gRPC's own buffers; many times max_message_bytes");
+          "gRPC's own buffers; at least 84 times max_message_bytes");
 ABSL_FLAG(int, max_connections, kDefaults.max_connections, "Most connections, where the gRPC library bounds them");
 ABSL_FLAG(int, max_concurrent_streams, kDefaults.max_concurrent_streams, "Most RPCs open on one connection");
 ABSL_FLAG(absl::Duration, min_ping_interval, kDefaults.min_ping_interval,
@@ -163,7 +164,9 @@ void DescribeProgram() {
 }
 
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
-  std::vector<std::string> arguments = WithUnderscores({argv, argv + argc});
+  const absl::StatusOr<std::vector<std::string>> words_and_files = ExpandFlagFiles({argv, argv + argc});
+  if (!words_and_files.ok()) return words_and_files.status();
+  std::vector<std::string> arguments = WithUnderscores(*words_and_files);
   std::vector<char*> pointers;
   pointers.reserve(arguments.size());
   for (std::string& argument : arguments) pointers.push_back(argument.data());

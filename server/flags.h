@@ -19,8 +19,8 @@ struct CommandLine {
 void DescribeProgram();
 
 // Reads flags; ends the process on --help, --version and unknown flags. Flags may be written with dashes or underscores
-// between words; --flagfile=FILE reads more of them, one a line, with underscores. INVALID_ARGUMENT where a value makes
-// no sense or a word is no flag.
+// between words; --flagfile=FILE reads more of them, as flag_files.h says. INVALID_ARGUMENT where a value makes no
+// sense, a file cannot be read, or a word is no flag.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
 // Replaces the dashes within the names of long flags: "--drain-grace=5s" becomes "--drain_grace=5s". Stops at "--".

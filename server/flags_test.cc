@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/flags/reflection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/byte_size.h"
@@ -57,8 +58,8 @@ absl::StatusOr<CommandLine> Parse(std::vector<std::string> arguments) {
   return ParseCommandLine(static_cast<int>(argv.size()), argv.data());
 }
 
-// One test, for flags keep their values from one parse to the next.
 TEST(FlagsTest, FlagsReachTheConfiguration) {
+  const absl::FlagSaver saver;
   absl::StatusOr<CommandLine> line = Parse({"--listen=127.0.0.1:0", "--staging-bytes=8MiB", "--max-batch-requests=1",
                                             "--batch-delay=2ms", "--drain-grace=1s", "--log-level=debug"});
   ASSERT_TRUE(line.ok()) << line.status();

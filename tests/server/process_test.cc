@@ -134,6 +134,16 @@ TEST_F(ProcessTest, BadFlagsExitWith64AndAPortInUseWith69) {
   ServerProcess nonsense(TESSERA_SERVER, {"--backend=tpu"});
   EXPECT_FALSE(nonsense.serving());
   EXPECT_EQ(nonsense.Wait(), 64);
+  const std::string self = ::testing::TempDir() + "/tessera_flags_that_name_themselves";
+  std::ofstream(self) << "--flagfile=" << self << "\n";
+  for (const std::string& file : {self, ::testing::TempDir(), std::string("/no/such/file")}) {
+    ServerProcess unread(TESSERA_SERVER, {"--flagfile=" + file});
+    EXPECT_FALSE(unread.serving());
+    EXPECT_EQ(unread.Wait(), 64) << file;
+  }
+  ServerProcess wrapped(TESSERA_SERVER, {"--listen=127.0.0.1:65536"});
+  EXPECT_FALSE(wrapped.serving());
+  EXPECT_EQ(wrapped.Wait(), 64);
   const ServerProcess first(TESSERA_SERVER, {});
   ASSERT_TRUE(first.serving());
   ServerProcess second(TESSERA_SERVER, {"--listen=" + first.target()});

@@ -38,7 +38,7 @@ struct ServerConfig {
   int64_t max_message_bytes = int64_t{16} << 20;
   // gRPC's own buffers: reading slows down as they fill, and once they are full streams are reset, whosever they are.
   int64_t transport_bytes = int64_t{2} << 30;
-  int max_connections = 1024;                           // where the gRPC library bounds them
+  int max_connections = 1024;                           // one more is closed at once
   int max_concurrent_streams = 1024;                    // RPCs on one connection
   absl::Duration min_ping_interval = absl::Seconds(5);  // clients that ping more often are cut off
   absl::Duration keepalive = absl::Minutes(1);          // silence after which a connection is probed

@@ -84,7 +84,7 @@ ABSL_FLAG(absl::Duration, hang_timeout, kDefaults.engine.hang_timeout,
 ABSL_FLAG(ByteSize, max_message_bytes, ByteSize{kDefaults.max_message_bytes}, "Largest message received");
 ABSL_FLAG(ByteSize, transport_bytes, ByteSize{kDefaults.transport_bytes},
           "gRPC's own buffers; at least 84 times max_message_bytes");
-ABSL_FLAG(int, max_connections, kDefaults.max_connections, "Most connections, where the gRPC library bounds them");
+ABSL_FLAG(int, max_connections, kDefaults.max_connections, "Most connections; one more is closed at once");
 ABSL_FLAG(int, max_concurrent_streams, kDefaults.max_concurrent_streams, "Most RPCs open on one connection");
 ABSL_FLAG(absl::Duration, min_ping_interval, kDefaults.min_ping_interval,
           "Clients that ping more often than this are cut off");

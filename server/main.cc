@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -13,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "grpcpp/grpcpp.h"
 #include "nlohmann/json.hpp"
 #include "server/clock/clock.h"
 #include "server/exit_watchdog.h"
@@ -68,12 +68,23 @@ class Ending {
   std::optional<absl::Status> lost_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Connections are file descriptors; take as many as the system gives without asking for more.
-void RaiseFileLimit() {
+// What the process needs beside its connections: pollers, logs, scrapes, devices.
+constexpr rlim_t kOtherFiles = 64;
+
+// Connections are file descriptors: takes as many as the system gives without asking for more. The bound on connections
+// that leaves room for everything else.
+int BoundedByFiles(int max_connections) {
   rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) Log(LogLevel::kWarning, "file_limit_not_raised");
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return max_connections;
+  if (limit.rlim_cur != limit.rlim_max) {
+    const rlimit raised = {limit.rlim_max, limit.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  if (limit.rlim_cur >= static_cast<rlim_t>(max_connections) + kOtherFiles) return max_connections;
+  const int bound = std::max(1, static_cast<int>(limit.rlim_cur) - static_cast<int>(kOtherFiles));
+  Log(LogLevel::kWarning, "connections_bounded_by_file_limit",
+      {{"file_limit", limit.rlim_cur}, {"max_connections", bound}});
+  return bound;
 }
 
 int Fail(const absl::Status& status) {
@@ -106,15 +117,14 @@ void Announce(const Server& server, const Device& device) {
   _exit(Server::kDeviceLostExitCode);
 }
 
-int Serve(const CommandLine& command_line) {
-  const ServerConfig& config = command_line.config;
+int Serve(ServerConfig config) {
   Ending ending;
   ExitWatchdog watchdog;  // outlives all whose destruction it watches
   const StopSignals signals([&ending](int signal) {
     Log(LogLevel::kInfo, "stop_requested", {{"signal", signal}});
     ending.Stop();
   });
-  RaiseFileLimit();
+  config.max_connections = BoundedByFiles(config.max_connections);
 
   absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(config);
   if (!device.ok()) return Fail(device.status());
@@ -123,7 +133,6 @@ int Serve(const CommandLine& command_line) {
   if (!started.ok()) return Fail(started.status());
   Server& server = **started;
   Announce(server, **device);
-  if (!Server::kBoundsConnections) Log(LogLevel::kWarning, "connections_not_bounded", {{"grpc", grpc::Version()}});
 
   ending.AwaitAny();
   server.StopAccepting();
@@ -154,7 +163,7 @@ int main(int argc, char** argv) {
   if (const absl::Status status = tessera::SetLogLevel(command_line->log_level); !status.ok()) {
     return tessera::Fail(status);
   }
-  const int exit_code = tessera::Serve(*command_line);
+  const int exit_code = tessera::Serve(command_line->config);
   tessera::FlushLog();
   return exit_code;
 }

@@ -58,11 +58,6 @@ void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builde
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.max_concurrent_streams);
-  // Two servers on one port would split the connections between them without anybody noticing.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-#ifdef GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS
-  builder->AddChannelArgument(GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS, config.max_connections);
-#endif
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               static_cast<int>(absl::ToInt64Milliseconds(config.min_ping_interval)));
@@ -75,12 +70,6 @@ void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builde
 }
 
 }  // namespace
-
-#ifdef GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS
-const bool Server::kBoundsConnections = true;
-#else
-const bool Server::kBoundsConnections = false;
-#endif
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Device* device, Clock* clock,
                                                       FatalFn on_fatal) {
@@ -119,20 +108,25 @@ absl::Status Server::Listen() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::channelz::experimental::InitChannelzService();
 
+  absl::StatusOr<ListeningSockets> sockets = ListeningSockets::Open(config_.listen);
+  if (!sockets.ok()) return sockets.status();
+  listener_ = std::make_unique<Listener>(*std::move(sockets), static_cast<size_t>(config_.max_connections), &observer_);
+
   grpc::ServerBuilder builder;
   SetTransportOptions(config_, &builder);
-  builder.AddListeningPort(config_.listen, grpc::InsecureServerCredentials(), &grpc_port_);
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   builder.RegisterService(&attention_service_);
   builder.RegisterService(&server_service_);
   grpc_server_ = builder.BuildAndStart();
-  if (grpc_server_ == nullptr || grpc_port_ == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", config_.listen));
-  }
+  if (grpc_server_ == nullptr) return absl::UnavailableError("gRPC's server did not start");
   for (const char* name : kServiceNames) grpc_server_->GetHealthCheckService()->SetServingStatus(name, true);
-  // Last, so that a device that is lost at once finds everything there. Calls that came earlier wait in the queue.
+  // So late that a device that is lost at once finds everything there.
   engine_ = std::make_unique<Engine>(config_.engine, device_, &scheduler_, clock_, &observer_,
                                      Engine::LossFns{[this](const absl::Status& told) { OnDeviceLost(told); },
                                                      [this](const absl::Status& why) { on_fatal_(why); }});
+  listener_->Start(std::move(acceptor));
   return absl::OkStatus();
 }
 
@@ -157,6 +151,7 @@ bool Server::Drain(absl::Duration timeout) {
   scheduler_.Close();
   if (!drained) scheduler_.Abort(absl::UnavailableError("the server stopped"));
   attention_service_.CloseStreams();
+  listener_->Stop();
   grpc_server_->Shutdown(absl::ToChronoTime(absl::Now() + kFlushTime));
   return drained;
 }
@@ -182,6 +177,7 @@ Server::~Server() {
   scheduler_.Close();
   scheduler_.Abort(absl::UnavailableError("the server stopped"));
   if (grpc_server_ != nullptr) {
+    listener_->Stop();
     grpc_server_->Shutdown(absl::ToChronoTime(absl::Now()));
     grpc_server_->Wait();
   }

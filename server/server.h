@@ -28,6 +28,7 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/attention_service.h"
 #include "server/rpc/deadline_watch.h"
+#include "server/rpc/listener.h"
 #include "server/rpc/server_service.h"
 #include "server/scheduler/scheduler.h"
 
@@ -46,9 +47,6 @@ class Server {
 
   static constexpr int kDeviceLostExitCode = 70;
 
-  // Whether the gRPC that this was built with knows ServerConfig::max_connections; otherwise it has no effect.
-  static const bool kBoundsConnections;
-
   // INVALID_ARGUMENT for a configuration that makes no sense, UNAVAILABLE where a port cannot be had.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, Device* device, Clock* clock,
                                                        FatalFn on_fatal);
@@ -56,7 +54,8 @@ class Server {
   Server& operator=(const Server&) = delete;
   ~Server();
 
-  int grpc_port() const { return grpc_port_; }
+  // 0 where it is a Unix socket.
+  int grpc_port() const { return listener_->port(); }
   // 0 where none is served.
   int metrics_port() const { return exposer_ == nullptr ? 0 : exposer_->port(); }
 
@@ -100,10 +99,10 @@ class Server {
   AttentionService attention_service_;
   ServerService server_service_;
   std::unique_ptr<grpc::Server> grpc_server_;
+  std::unique_ptr<Listener> listener_;
   std::unique_ptr<Engine> engine_;
   std::vector<std::shared_ptr<prometheus::Collectable>> collectables_;
   std::unique_ptr<MetricsExposer> exposer_;
-  int grpc_port_ = 0;
 };
 
 }  // namespace tessera

@@ -41,19 +41,22 @@ inline constexpr std::array<const char*, 6> kStageLabels = {"receive", "queue", 
 enum class Station { kReceive, kQueue, kBatch, kRun, kSend };
 inline constexpr std::array<const char*, 5> kStationLabels = {"receive", "queue", "batch", "run", "send"};
 
-// Why a call was refused.
+// Why a call, or a connection, was refused.
 enum class RejectReason {
-  kInvalid,       // malformed, or beyond a limit for good
-  kByteBudget,    // bytes in flight
-  kStaging,       // no free piece of staging memory
-  kQueue,         // queue full in requests or bytes
-  kStreamCalls,   // too many calls open on one stream
-  kStripes,       // too many striped calls waiting for their streams
-  kDeviceMemory,  // the device ran out of memory
-  kDraining,      // the server is stopping, or its device is lost
+  kInvalid,          // malformed, or beyond a limit for good
+  kByteBudget,       // bytes in flight
+  kStaging,          // no free piece of staging memory
+  kQueue,            // queue full in requests or bytes
+  kStreamCalls,      // too many calls open on one stream
+  kStripes,          // too many striped calls waiting for their streams
+  kDeviceMemory,     // the device ran out of memory
+  kDraining,         // the server is stopping, or its device is lost
+  kConnections,      // a connection, not a call: too many are open
+  kFileDescriptors,  // likewise: the process has no file descriptor left
 };
-inline constexpr std::array<const char*, 8> kRejectReasonLabels = {
-    "invalid", "byte_budget", "staging", "queue", "stream_calls", "stripes", "device_memory", "draining"};
+inline constexpr std::array<const char*, 10> kRejectReasonLabels = {
+    "invalid", "byte_budget",   "staging",  "queue",       "stream_calls",
+    "stripes", "device_memory", "draining", "connections", "file_descriptors"};
 
 // Element types, in the order of the kernels' DType.
 inline constexpr std::array<const char*, 3> kDTypeLabels = {"float32", "float16", "bfloat16"};

@@ -59,9 +59,11 @@ ServerMetrics::ServerMetrics(const BuildLabels& build, const std::vector<DeviceL
                  .Help("Tensor bytes the server copied in host memory.")
                  .Register(*registry_)
                  .Add({{"direction", "receive"}});
-  rejected_ =
-      CountersOver(BuildCounter().Name(metric_names::kRejected).Help("Calls refused, by reason.").Register(*registry_),
-                   "reason", kRejectReasonLabels);
+  rejected_ = CountersOver(BuildCounter()
+                               .Name(metric_names::kRejected)
+                               .Help("Calls and connections refused, by reason.")
+                               .Register(*registry_),
+                           "reason", kRejectReasonLabels);
   expired_ = CountersOver(BuildCounter()
                               .Name(metric_names::kExpired)
                               .Help("Calls dropped because their deadline passed, by where they were.")

@@ -24,6 +24,7 @@ class RpcObserver {
   virtual void OnPayloadCopied(int64_t bytes) = 0;
 
   // How calls end that are not answered with a result; one of these for each.
+  // OnRejected also tells of connections that are refused.
   virtual void OnRejected(RejectReason reason) = 0;
   virtual void OnExpired(Station where) = 0;
   virtual void OnCancelled(Station where) = 0;

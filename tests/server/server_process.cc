@@ -3,12 +3,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "tests/server/await.h"
@@ -16,7 +18,7 @@
 namespace tessera::testing {
 
 ServerProcess::ServerProcess(const std::string& binary, const std::vector<std::string>& flags,
-                             const std::vector<std::string>& environment) {
+                             const std::vector<std::string>& environment, int max_files) {
   std::vector<std::string> arguments = {binary, "--listen=127.0.0.1:0", "--metrics_address=127.0.0.1:0"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   std::vector<char*> argv;
@@ -35,6 +37,9 @@ ServerProcess::ServerProcess(const std::string& binary, const std::vector<std::s
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
+    const auto files = static_cast<rlim_t>(max_files);
+    const rlimit limit = {files, files};
+    if (max_files > 0 && setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(127);
     dup2(pipe_fds[1], STDOUT_FILENO);
     close(pipe_fds[0]);
     close(pipe_fds[1]);
@@ -58,6 +63,12 @@ ServerProcess::~ServerProcess() {
 }
 
 void ServerProcess::Signal(int signal) const { kill(pid_, signal); }
+
+void ServerProcess::SetMaxFiles(int max_files) const {
+  const auto files = static_cast<rlim_t>(max_files);
+  const rlimit limit = {files, files};
+  ABSL_RAW_CHECK(prlimit(pid_, RLIMIT_NOFILE, &limit, nullptr) == 0, "prlimit");
+}
 
 int ServerProcess::Wait() {
   // glibc 2.36 declares pidfd_open for C alone.

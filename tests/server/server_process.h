@@ -14,9 +14,9 @@ namespace tessera::testing {
 class ServerProcess {
  public:
   // Starts `binary` with `flags` on free ports of 127.0.0.1 and waits until it serves or ends. `environment` entries
-  // ("NAME=value") are added to this process's.
+  // ("NAME=value") are added to this process's. `max_files` bounds its file descriptors; 0: as this process's.
   ServerProcess(const std::string& binary, const std::vector<std::string>& flags,
-                const std::vector<std::string>& environment = {});
+                const std::vector<std::string>& environment = {}, int max_files = 0);
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
   ~ServerProcess();
@@ -24,10 +24,13 @@ class ServerProcess {
   // False where the process ended, or said something else, before it served.
   bool serving() const { return grpc_port_ != 0; }
   std::string target() const { return "127.0.0.1:" + std::to_string(grpc_port_); }
+  int grpc_port() const { return grpc_port_; }
   int metrics_port() const { return metrics_port_; }
   pid_t pid() const { return pid_; }
 
   void Signal(int signal) const;
+  // From now on.
+  void SetMaxFiles(int max_files) const;
   // Waits for the end. The exit code, or 128 plus the signal that ended it: SIGKILL where kLongestWait was not enough.
   int Wait();
   // Bytes, from /proc.

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -55,6 +56,12 @@ absl::Status CheckAddress(const char* name, absl::string_view address) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", address, " is not host:port with a port from 0 to 65535"));
 }
 
+// Also a Unix socket, whose name is checked when it is opened.
+absl::Status CheckListen(absl::string_view address) {
+  if (absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:")) return absl::OkStatus();
+  return CheckAddress("listen", address);
+}
+
 // REQUIRES: max_message_bytes has been checked.
 absl::Status CheckTransportBytes(const ServerConfig& config) {
   const int64_t least = kTransportBytesPerMessageByte * config.max_message_bytes;
@@ -85,7 +92,7 @@ absl::Status ValidateConfig(const ServerConfig& config) {
     return absl::InvalidArgumentError(absl::StrCat("backend: ", config.backend, " is not one of auto, cpu, cuda"));
   }
   for (const absl::Status& status : {
-           CheckAddress("listen", config.listen),
+           CheckListen(config.listen),
            config.metrics_address.empty() ? absl::OkStatus() : CheckAddress("metrics_address", config.metrics_address),
            CheckRange("threads", config.threads, 0, 4096),
            CheckRange("slots", config.slots, 1, 64),

@@ -16,7 +16,7 @@
 namespace tessera {
 
 struct ServerConfig {
-  // "host:port"; port 0 takes a free one.
+  // "host:port", where port 0 takes a free one, "unix:path" or "unix-abstract:name".
   std::string listen = "0.0.0.0:7171";
   // "host:port" of /metrics over HTTP; port 0 takes a free one, empty serves none.
   std::string metrics_address = "0.0.0.0:9171";

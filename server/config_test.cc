@@ -68,6 +68,13 @@ TEST(ConfigTest, AddressesHaveAHostAndAPort) {
   EXPECT_TRUE(ValidateConfig(config).ok()) << "none is served";
   config.listen = "";
   EXPECT_FALSE(ValidateConfig(config).ok());
+  for (const char* socket : {"unix:/run/tessera", "unix:tessera", "unix-abstract:tessera"}) {
+    config.listen = socket;
+    EXPECT_EQ(ValidateConfig(config), absl::OkStatus()) << socket;
+    config.metrics_address = socket;
+    EXPECT_FALSE(ValidateConfig(config).ok()) << socket;
+    config.metrics_address = "";
+  }
 }
 
 TEST(ConfigTest, ShareOfATenantIsAPart) {

@@ -22,7 +22,8 @@ const tessera::ServerConfig kDefaults;
 
 }  // namespace
 
-ABSL_FLAG(std::string, listen, kDefaults.listen, "Address of the gRPC port, host:port; port 0 takes a free one");
+ABSL_FLAG(std::string, listen, kDefaults.listen,
+          "Address of the gRPC port: host:port, where port 0 takes a free one, unix:path or unix-abstract:name");
 ABSL_FLAG(std::string, metrics_address, kDefaults.metrics_address,
           "Address of /metrics over HTTP, host:port; port 0 takes a free one, empty serves none");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error; debug logs every RPC");

@@ -19,7 +19,7 @@ namespace {
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-class CudaBackend final : public AttentionBackend {
+class CudaBackend final : public GpuBackend {
  public:
   CudaBackend(int device, int multiprocessors, KernelFamily family, TensorMapEncoder encoder, ScratchPool scratch)
       : device_(device),
@@ -62,6 +62,8 @@ class CudaBackend final : public AttentionBackend {
     if (status.ok()) status = Launch(params, *portable_plan, portable_kernel, cuda_stream);
     return status;
   }
+
+  absl::StatusOr<int64_t> PeakScratchBytes() const override { return scratch_.PeakBytes(); }
 
  private:
   // One launch: table to the device, kernel, table freed in stream order. Nothing for a plan without tiles.
@@ -108,7 +110,7 @@ class CudaBackend final : public AttentionBackend {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AttentionBackend>> CreateCudaBackend(int device) {
+absl::StatusOr<std::unique_ptr<GpuBackend>> CreateCudaBackend(int device) {
   int major = 0, minor = 0;
   cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
@@ -117,7 +119,7 @@ absl::StatusOr<std::unique_ptr<AttentionBackend>> CreateCudaBackend(int device) 
   return CreateCudaBackend(device, FamilyOf(major, minor));
 }
 
-absl::StatusOr<std::unique_ptr<AttentionBackend>> CreateCudaBackend(int device, KernelFamily family) {
+absl::StatusOr<std::unique_ptr<GpuBackend>> CreateCudaBackend(int device, KernelFamily family) {
   int multiprocessors = 0;
   const absl::Status status = ToStatus(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                                        absl::StrCat("looking at CUDA device ", device));

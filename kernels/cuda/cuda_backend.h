@@ -5,17 +5,17 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "kernels/attention.h"
+#include "kernels/cuda/gpu_backend.h"
 #include "kernels/cuda/kernel_choice.h"
 
 namespace tessera::cuda {
 
 // A backend on CUDA device `device`, with the family that suits it. Scratch memory, a few hundred bytes a sequence,
 // comes from a pool of its own in stream order. UNAVAILABLE without a device or a fitting driver.
-absl::StatusOr<std::unique_ptr<AttentionBackend>> CreateCudaBackend(int device);
+absl::StatusOr<std::unique_ptr<GpuBackend>> CreateCudaBackend(int device);
 
 // The same with a family of choice. INVALID_ARGUMENT where the device lacks its instructions.
-absl::StatusOr<std::unique_ptr<AttentionBackend>> CreateCudaBackend(int device, KernelFamily family);
+absl::StatusOr<std::unique_ptr<GpuBackend>> CreateCudaBackend(int device, KernelFamily family);
 
 }  // namespace tessera::cuda
 

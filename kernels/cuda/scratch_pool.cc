@@ -38,6 +38,14 @@ absl::StatusOr<void*> ScratchPool::Allocate(size_t bytes, cudaStream_t stream) c
   return block;
 }
 
+absl::StatusOr<int64_t> ScratchPool::PeakBytes() const {
+  uint64_t bytes = 0;
+  const absl::Status status =
+      ToStatus(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &bytes), "asking the scratch pool");
+  if (!status.ok()) return status;
+  return static_cast<int64_t>(bytes);
+}
+
 absl::Status ScratchPool::Free(void* block, cudaStream_t stream) const {
   return ToStatus(cudaFreeAsync(block, stream), "freeing scratch memory");
 }

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,6 +23,9 @@ class ScratchPool {
 
   // A block that later work on `stream` may use, aligned to 256 bytes. RESOURCE_EXHAUSTED where there is no memory.
   absl::StatusOr<void*> Allocate(size_t bytes, cudaStream_t stream) const;
+
+  // The most bytes that were in use at one time.
+  absl::StatusOr<int64_t> PeakBytes() const;
 
   // Returns it once the work enqueued so far has finished.
   absl::Status Free(void* block, cudaStream_t stream) const;

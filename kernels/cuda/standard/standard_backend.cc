@@ -63,7 +63,7 @@ cudaError_t Enqueue(DType dtype, const standard::StandardLaunch& launch, cudaStr
   return standard::StandardForwardFp32(launch, stream);
 }
 
-class StandardBackend final : public AttentionBackend {
+class StandardBackend final : public GpuBackend {
  public:
   StandardBackend(int device, int64_t budget_bytes, ScratchPool scratch)
       : device_(device), budget_bytes_(budget_bytes), scratch_(std::move(scratch)) {}
@@ -96,6 +96,8 @@ class StandardBackend final : public AttentionBackend {
     status.Update(scratch_.Free(*scores, cuda_stream));
     return status;
   }
+
+  absl::StatusOr<int64_t> PeakScratchBytes() const override { return scratch_.PeakBytes(); }
 
  private:
   absl::Status ForwardSequence(const AttentionParams& params, const SequenceView& sequence, void* scores,
@@ -141,7 +143,7 @@ int64_t StandardScratchBytes(const AttentionParams& params, absl::Span<const Seq
   return most;
 }
 
-absl::StatusOr<std::unique_ptr<AttentionBackend>> CreateStandardBackend(int device, int64_t budget_bytes) {
+absl::StatusOr<std::unique_ptr<GpuBackend>> CreateStandardBackend(int device, int64_t budget_bytes) {
   absl::StatusOr<ScratchPool> scratch = ScratchPool::Create(device);
   if (!scratch.ok()) return scratch.status();
   return std::make_unique<StandardBackend>(device, budget_bytes, *std::move(scratch));

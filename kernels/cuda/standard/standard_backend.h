@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/attention.h"
+#include "kernels/cuda/gpu_backend.h"
 
 namespace tessera::cuda {
 
@@ -19,7 +20,7 @@ int64_t StandardScratchBytes(const AttentionParams& params, absl::Span<const Seq
 // A backend named "standard" on CUDA device `device`. Its calls take StandardScratchBytes(..., budget_bytes) from a
 // pool in stream order: RESOURCE_EXHAUSTED where the device has not as much. Scores and probabilities are stored in the
 // call's dtype: fp16 scores beyond 65504 are infinite, as in any standard attention.
-absl::StatusOr<std::unique_ptr<AttentionBackend>> CreateStandardBackend(int device, int64_t budget_bytes);
+absl::StatusOr<std::unique_ptr<GpuBackend>> CreateStandardBackend(int device, int64_t budget_bytes);
 
 }  // namespace tessera::cuda
 

@@ -1,20 +1,18 @@
 """Measures the forward kernels beside PyTorch's cuDNN and FlashAttention-2 backends, all in one process on one GPU.
 
-    bench.py LIBRARY [--grid] [--ragged] [--small] [--json FILE]
+    bench.py LIBRARY [--dims D,D,...] [--quick] [--json FILE]
 
-Times are medians of event-timed calls; the backends take turns, so that all see the same clocks. FLOPs are
-4 * heads * D * (visible query-key pairs).
+FLOPs are 4 * heads * D * (visible query-key pairs).
 """
 
 import argparse
-import ctypes
 import json
 import random
-import statistics
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention as sdpa
+from torch.nn.attention import SDPBackend
+
+from library import Tessera, measure, measure_host, torch_call
 
 # FlashAttention-3's rate over cuDNN's, from one earlier run of both on this kind of GPU (D, mask, S).
 FA3_OVER_CUDNN = {
@@ -25,49 +23,6 @@ FA3_OVER_CUDNN = {
     (256, "full", 1024): 0.87, (256, "full", 4096): 0.86, (256, "full", 16384): 1.04,
     (256, "causal", 1024): 0.96, (256, "causal", 4096): 1.20, (256, "causal", 16384): 1.15,
 }
-DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-
-
-class Tessera:
-    def __init__(self, path):
-        self.library = ctypes.CDLL(path)
-        self.library.tessera_forward.argtypes = (
-            [ctypes.c_char_p] + [ctypes.c_int] * 4 + [ctypes.c_float] + [ctypes.c_int64] * 2
-            + [ctypes.c_float, ctypes.c_int] + [ctypes.c_void_p] * 8)
-
-    def forward(self, q, k, v, o, lengths, causal, family=b"sm90a"):
-        """q, k, v, o: [tokens, heads, D], the sequences one after another."""
-        lens = (ctypes.c_int64 * len(lengths))(*lengths)
-        status = self.library.tessera_forward(
-            family, DTYPES[q.dtype], q.shape[1], k.shape[1], q.shape[2], q.shape[2] ** -0.5, -1, 0 if causal else -1,
-            0.0, len(lengths), lens, lens, q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), None,
-            torch.cuda.current_stream().cuda_stream)
-        assert status == 0
-
-
-def measure(calls, rounds=15):
-    """Median time in ms of each of `calls` (name -> function), taking turns."""
-    times = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-        call()
-    for _ in range(rounds):
-        for name, call in calls.items():
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(200000)  # keeps the host ahead of the device
-            start.record()
-            call()
-            end.record()
-            times[name].append((start, end))
-        torch.cuda.synchronize()
-    return {name: statistics.median(s.elapsed_time(e) for s, e in pairs) for name, pairs in times.items()}
-
-
-def torch_call(backend, q, k, v, causal):
-    def call():
-        with sdpa_kernel(backend):
-            return sdpa(q, k, v, is_causal=causal)
-    return call
 
 
 def grid(tessera, rows, dims, quick):
@@ -114,21 +69,46 @@ def ragged(tessera, rows):
         ms = measure({"tessera": lambda: tessera.forward(q, k, v, o, lens, True)})["tessera"]
         result[name] = 4 * 16 * 128 * sum(n * (n + 1) // 2 for n in lens) / ms / 1e9
     rows.append({"ragged": result["ragged"], "equal": result["equal"], "ratio": result["ragged"] / result["equal"]})
-    print(f"ragged {result['ragged']:.0f} TFLOP/s, equal {result['equal']:.0f}, ratio {rows[-1]['ratio']:.2f}", flush=True)
+    print(f"\nragged {result['ragged']:.0f} TFLOP/s, equal {result['equal']:.0f}, ratio {rows[-1]['ratio']:.2f}", flush=True)
 
 
 def small(tessera, rows):
-    """64 requests in one launch: 16 heads, D 128, causal."""
+    """64 requests in one launch: 16 heads, D 128, causal. The host's time beside the device's."""
+    print("\n| 64 x S | | " + " | ".join(("sm90a", "sm80", "fa2", "cudnn")) + " |\n|---|---|---|---|---|---|")
     for s in (16, 128, 512):
         q, k, v = (torch.randn(64, s, 16, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
         o = torch.empty_like(q)
         flat = [x.view(64 * s, 16, 128) for x in (q, k, v, o)]
         views = [x.transpose(1, 2) for x in (q, k, v)]
-        times = measure({"tessera": lambda: tessera.forward(*flat, [s] * 64, True),
-                         "fa2": torch_call(SDPBackend.FLASH_ATTENTION, *views, True),
-                         "cudnn": torch_call(SDPBackend.CUDNN_ATTENTION, *views, True)})
-        rows.append({"S": s, **{name: ms * 1000 for name, ms in times.items()}})
-        print(f"64 x S={s}: " + ", ".join(f"{name} {ms * 1000:.0f} us" for name, ms in times.items()), flush=True)
+        calls = {family: lambda family=family: tessera.forward(*flat, [s] * 64, True, family)
+                 for family in ("sm90a", "sm80")}
+        calls["fa2"] = torch_call(SDPBackend.FLASH_ATTENTION, *views, True)
+        calls["cudnn"] = torch_call(SDPBackend.CUDNN_ATTENTION, *views, True)
+        for where, ms in (("device", measure(calls, 25, 2_000_000)), ("host", measure_host(calls))):
+            rows.append({"S": s, "where": where, **{name: time * 1000 for name, time in ms.items()}})
+            print(f"| {s} | {where} | " + " | ".join(f"{time * 1000:.0f} us" for time in ms.values()) + " |", flush=True)
+
+
+def portable(tessera, rows):
+    """The portable kernels at S = 4096 beside PyTorch's FlashAttention-2, and in fp32 its memory-efficient attention."""
+    print("\n| dtype | D | mask | sm80 | PyTorch | ratio |\n|---|---|---|---|---|---|")
+    for dtype, dims, backend in ((torch.bfloat16, (64, 96, 128, 192, 256), SDPBackend.FLASH_ATTENTION),
+                                 (torch.float32, (64, 128, 256), SDPBackend.EFFICIENT_ATTENTION)):
+        batch = 4 if dtype == torch.bfloat16 else 1
+        for d in dims:
+            heads = 2048 // d
+            q, k, v = (torch.randn(batch, 4096, heads, d, device="cuda", dtype=dtype) for _ in range(3))
+            o = torch.empty_like(q)
+            flat = [x.view(batch * 4096, heads, d) for x in (q, k, v, o)]
+            views = [x.transpose(1, 2) for x in (q, k, v)]
+            for causal in (False, True):
+                ms = measure({"sm80": lambda: tessera.forward(*flat, [4096] * batch, causal, "sm80"),
+                              "torch": torch_call(backend, *views, causal)}, 7)
+                flops = 4 * batch * heads * 4096 * 4096 * d * (0.5 if causal else 1)
+                name, mask = str(dtype).removeprefix("torch."), "causal" if causal else "full"
+                rows.append({"dtype": name, "D": d, "mask": mask, **{n: flops / t / 1e9 for n, t in ms.items()}})
+                print(f"| {name} | {d} | {mask} | {rows[-1]['sm80']:.0f} | {rows[-1]['torch']:.0f} | "
+                      f"{ms['torch'] / ms['sm80']:.2f} |", flush=True)
 
 
 def main():
@@ -140,12 +120,15 @@ def main():
     arguments = parser.parse_args()
     tessera = Tessera(arguments.library)
     torch.manual_seed(1)
-    results = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "grid": [], "ragged": [], "small": []}
+    results = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "grid": [], "ragged": [], "small": [],
+               "portable": []}
     print("| D | mask | S | Tessera | cuDNN | FA2 | FA3 expected | to the better | to cuDNN | max difference |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     grid(tessera, results["grid"], [int(d) for d in arguments.dims.split(",")], arguments.quick)
     ragged(tessera, results["ragged"])
     small(tessera, results["small"])
+    if not arguments.quick:
+        portable(tessera, results["portable"])
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump(results, file, indent=1)

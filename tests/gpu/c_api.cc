@@ -11,16 +11,20 @@
 
 namespace {
 
-using tessera::AttentionBackend;
+using tessera::cuda::GpuBackend;
 
 constexpr int64_t kScoreBudget = int64_t{8} << 30;  // bytes, of standard attention
 
 // One backend a family, made at its first use. Not thread-safe: benches are single-threaded.
-AttentionBackend* BackendOf(const std::string& family) {
-  static auto& backends = *new std::map<std::string, std::unique_ptr<AttentionBackend>>;
-  std::unique_ptr<AttentionBackend>& backend = backends[family];
+std::map<std::string, std::unique_ptr<GpuBackend>>& Backends() {
+  static auto& backends = *new std::map<std::string, std::unique_ptr<GpuBackend>>;
+  return backends;
+}
+
+GpuBackend* BackendOf(const std::string& family) {
+  std::unique_ptr<GpuBackend>& backend = Backends()[family];
   if (backend != nullptr) return backend.get();
-  absl::StatusOr<std::unique_ptr<AttentionBackend>> created =
+  absl::StatusOr<std::unique_ptr<GpuBackend>> created =
       family == "standard"
           ? tessera::cuda::CreateStandardBackend(0, kScoreBudget)
           : tessera::cuda::CreateCudaBackend(
@@ -38,7 +42,7 @@ AttentionBackend* BackendOf(const std::string& family) {
 int tessera_forward(const char* family, int dtype, int q_heads, int kv_heads, int head_dim, float scale, int64_t left,
                     int64_t right, float softcap, int count, const int64_t* q_lens, const int64_t* kv_lens,
                     const void* q, const void* k, const void* v, void* o, float* lse, void* stream) {
-  AttentionBackend* backend = BackendOf(family);
+  GpuBackend* backend = BackendOf(family);
   if (backend == nullptr) return -1;
   const tessera::AttentionParams params = {.dtype = static_cast<tessera::DType>(dtype),
                                            .q_heads = q_heads,
@@ -72,3 +76,10 @@ int tessera_forward(const char* family, int dtype, int q_heads, int kv_heads, in
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return -1;
 }
+
+int64_t tessera_peak_scratch_bytes(const char* family) {
+  GpuBackend* backend = BackendOf(family);
+  return backend == nullptr ? -1 : backend->PeakScratchBytes().value_or(-1);
+}
+
+void tessera_release(const char* family) { Backends().erase(family); }

@@ -15,6 +15,13 @@ int tessera_forward(const char* family, int dtype, int q_heads, int kv_heads, in
                     int64_t right, float softcap, int count, const int64_t* q_lens, const int64_t* kv_lens,
                     const void* q, const void* k, const void* v, void* o, float* lse, void* stream);
 
+// The most scratch memory, in bytes, that calls of a family have had in use at one time since its first call or since
+// tessera_release; -1 where it cannot be told.
+int64_t tessera_peak_scratch_bytes(const char* family);
+
+// Gives back all that a family holds. REQUIRES: its calls have finished on the device.
+void tessera_release(const char* family);
+
 #ifdef __cplusplus
 }
 #endif

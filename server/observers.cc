@@ -41,7 +41,9 @@ void MetricsObserver::OnBatch(const DeviceInfo& device, DType dtype, int64_t job
   counts.tiles_computed = outcome.stats.tiles_computed;
   counts.tiles_skipped = outcome.stats.tiles_skipped;
   metrics_->Batch(static_cast<size_t>(device.index), static_cast<size_t>(dtype), counts);
-  if (!outcome.status.ok()) {
+  if (absl::IsCancelled(outcome.status)) {
+    Log(LogLevel::kDebug, "batch_stopped", {{"device", device.index}, {"requests", jobs}});
+  } else if (!outcome.status.ok()) {
     Log(LogLevel::kWarning, "batch_failed",
         {{"device", device.index},
          {"requests", jobs},

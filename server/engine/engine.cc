@@ -1,6 +1,9 @@
 #include "server/engine/engine.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stop_token>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -45,24 +48,39 @@ class Engine::Core {
 
  private:
   struct Slot {
-    std::vector<AttendJobPtr> in_flight;           // the batch that the slot is busy with
-    absl::Time hangs_at = absl::InfiniteFuture();  // when the call of Device::Run that is under way hangs
-    bool hung = false;                             // that call has hung
-    bool ended = false;                            // the thread is past everything that the engine borrows
+    std::vector<AttendJobPtr> in_flight;     // the batch that the slot is busy with
+    absl::Span<const AttendJobPtr> running;  // those of the call of Device::Run that is under way
+    std::stop_source stop;                   // of that call
+    int64_t looks_left = 0;                  // of the watchdog, before that call hangs
+    bool hung = false;                       // that call has hung
+    bool ended = false;                      // the thread is past everything that the engine borrows
   };
+
+  // How a batch, or a call of Device::Run, came to its end.
+  enum class End {
+    kDone,
+    kStopped,    // nobody wanted it any more
+    kAbandoned,  // after the engine: nothing borrowed may be touched any more
+  };
+
+  static constexpr int64_t kNeverHangs = std::numeric_limits<int64_t>::max();
 
   // Moves a batch's jobs to kRunning; those that have ended or expired are dropped.
   std::vector<AttendJobPtr> Launchable(std::vector<JobPtr> batch);
   // False where the job has ended, or has expired and so is ended here.
   bool StillWanted(Job& job, Job::State where);
 
-  // These return false where the slot has been abandoned: nothing borrowed may be touched any more.
-  bool RunBatch(int slot, const std::vector<AttendJobPtr>& jobs);
-  bool RunAndFinish(int slot, absl::Span<const AttendJobPtr> jobs);
-  bool RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, BatchOutcome* outcome);
+  End RunBatch(int slot, const std::vector<AttendJobPtr>& jobs);
+  End RunAndFinish(int slot, absl::Span<const AttendJobPtr> jobs);
+  End RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, BatchOutcome* outcome);
 
-  absl::Time HangTime(absl::Span<const AttendJobPtr> jobs) const;
-  // Marks the slots whose call hangs; returns whether there are new ones.
+  // Ends the jobs that run and whose deadline has passed.
+  void ExpireRunning();
+  // Asks the device to stop what nobody wants any more.
+  void StopUnwanted();
+  // Looks that a call of Device::Run may last.
+  int64_t LooksFor(absl::Span<const AttendJobPtr> jobs) const;
+  // Counts a look for every call that is under way, and marks those that hang; returns whether there are new ones.
   bool MarkHung();
   // Ends everything, once.
   void Lose(const absl::Status& why);
@@ -86,9 +104,18 @@ class Engine::Core {
 };
 
 void Engine::Core::RunSlot(int slot) {
-  for (std::vector<JobPtr> batch; !(batch = scheduler_->TakeBatch()).empty(); scheduler_->BatchDone()) {
+  for (std::vector<JobPtr> batch; !(batch = scheduler_->TakeBatch()).empty();) {
     const std::vector<AttendJobPtr> jobs = Launchable(std::move(batch));
-    if (!jobs.empty() && !RunBatch(slot, jobs)) return;
+    switch (jobs.empty() ? End::kStopped : RunBatch(slot, jobs)) {
+      case End::kDone:
+        scheduler_->BatchDone();
+        break;
+      case End::kStopped:
+        scheduler_->BatchStopped();
+        break;
+      case End::kAbandoned:
+        return;
+    }
   }
   absl::MutexLock lock(&mutex_);
   slots_[slot].ended = true;
@@ -116,7 +143,7 @@ bool Engine::Core::StillWanted(Job& job, Job::State where) {
   return false;
 }
 
-bool Engine::Core::RunBatch(int slot, const std::vector<AttendJobPtr>& jobs) {
+Engine::Core::End Engine::Core::RunBatch(int slot, const std::vector<AttendJobPtr>& jobs) {
   bool lost;
   {
     absl::MutexLock lock(&mutex_);
@@ -125,21 +152,24 @@ bool Engine::Core::RunBatch(int slot, const std::vector<AttendJobPtr>& jobs) {
   }
   if (lost) {
     for (const AttendJobPtr& job : jobs) job->Finish(DeviceLost());
-    return true;
+    return End::kStopped;
   }
-  const bool present = RunAndFinish(slot, jobs);
+  const End end = RunAndFinish(slot, jobs);
   std::vector<AttendJobPtr> done;  // let go of after the lock; `jobs` keeps them until then
   absl::MutexLock lock(&mutex_);
   done.swap(slots_[slot].in_flight);
-  return present;
+  return end;
 }
 
-bool Engine::Core::RunAndFinish(int slot, absl::Span<const AttendJobPtr> jobs) {
+Engine::Core::End Engine::Core::RunAndFinish(int slot, absl::Span<const AttendJobPtr> jobs) {
   const absl::Time launched = clock_->Now();
   BatchOutcome outcome;
-  if (!RunOnDevice(slot, jobs, &outcome)) return false;
+  const End end = RunOnDevice(slot, jobs, &outcome);
+  if (end == End::kAbandoned) return end;
   if (outcome.sticky) {
     Lose(outcome.status);
+  } else if (end == End::kStopped) {
+    return end;  // every job has ended already
   } else if (outcome.status.ok()) {
     const absl::Time finished = clock_->Now();
     for (const AttendJobPtr& job : jobs) {
@@ -152,13 +182,14 @@ bool Engine::Core::RunAndFinish(int slot, absl::Span<const AttendJobPtr> jobs) {
     jobs[0]->Finish(outcome.status);
   } else {
     for (const AttendJobPtr& job : jobs) {
-      if (StillWanted(*job, Job::State::kRunning) && !RunAndFinish(slot, {&job, 1})) return false;
+      if (!StillWanted(*job, Job::State::kRunning)) continue;
+      if (RunAndFinish(slot, {&job, 1}) == End::kAbandoned) return End::kAbandoned;
     }
   }
-  return true;
+  return End::kDone;
 }
 
-bool Engine::Core::RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, BatchOutcome* outcome) {
+Engine::Core::End Engine::Core::RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, BatchOutcome* outcome) {
   std::vector<BatchItem> items;
   items.reserve(jobs.size());
   int64_t tokens = 0;
@@ -169,26 +200,34 @@ bool Engine::Core::RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, Ba
     tokens += job->shape().q_tokens;
   }
   const AttentionParams& params = jobs[0]->shape().params;
+  const std::stop_source stop;
   {
     absl::MutexLock lock(&mutex_);
-    slots_[slot].hangs_at = HangTime(jobs);
+    Slot& call = slots_[slot];
+    call.running = jobs;
+    call.stop = stop;
+    call.looks_left = LooksFor(jobs);
   }
-  *outcome = device_->Run(slot, params, items, std::stop_token());
+  *outcome = device_->Run(slot, params, items, stop.get_token());
   {
     absl::MutexLock lock(&mutex_);
-    slots_[slot].hangs_at = absl::InfiniteFuture();
-    slots_[slot].hung = false;
-    if (abandoned_) return false;
+    Slot& call = slots_[slot];
+    call.running = {};
+    call.hung = false;
+    if (abandoned_) return End::kAbandoned;
   }
   observer_->OnBatch(info_, params.dtype, static_cast<int64_t>(jobs.size()), tokens, *outcome);
-  return true;
+  return stop.stop_requested() ? End::kStopped : End::kDone;
 }
 
-absl::Time Engine::Core::HangTime(absl::Span<const AttendJobPtr> jobs) const {
-  if (options_.hang_timeout == absl::ZeroDuration()) return absl::InfiniteFuture();
+int64_t Engine::Core::LooksFor(absl::Span<const AttendJobPtr> jobs) const {
+  if (options_.hang_timeout == absl::ZeroDuration()) return kNeverHangs;
   double cost = 0;
   for (const AttendJobPtr& job : jobs) cost += static_cast<double>(job->traits().cost);
-  return clock_->Now() + options_.hang_timeout + absl::Seconds(cost / options_.slowest_pace);
+  const absl::Duration longest = options_.hang_timeout + absl::Seconds(cost / options_.slowest_pace);
+  const double looks =
+      std::ceil(absl::FDivDuration(longest, options_.watchdog_period)) + 1;  // the first may come at once
+  return looks < 1e18 ? static_cast<int64_t>(looks) : kNeverHangs;
 }
 
 void Engine::Core::Watch() {
@@ -201,16 +240,48 @@ void Engine::Core::Watch() {
     const absl::Time now = clock_->Now();
     while (scheduler_->ExpireOverdue() <= now) {
     }
+    ExpireRunning();
+    StopUnwanted();
     if (MarkHung()) Lose(absl::InternalError("a batch has hung on the device"));
   }
 }
 
-bool Engine::Core::MarkHung() {
+void Engine::Core::ExpireRunning() {
   const absl::Time now = clock_->Now();
+  std::vector<AttendJobPtr> expired;  // finished after the lock
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const Slot& slot : slots_) {
+      for (const AttendJobPtr& job : slot.running) {
+        if (job->traits().deadline <= now && job->state() != Job::State::kDone) expired.push_back(job);
+      }
+    }
+  }
+  for (const AttendJobPtr& job : expired) {
+    job->Finish(absl::DeadlineExceededError("the deadline passed while the call was run"));
+  }
+}
+
+void Engine::Core::StopUnwanted() {
+  const auto ended = [](const AttendJobPtr& job) { return job->state() == Job::State::kDone; };
+  std::vector<std::stop_source> stops;  // what hears of them is the device's, and runs with no lock held
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const Slot& slot : slots_) {
+      if (!slot.running.empty() && std::all_of(slot.running.begin(), slot.running.end(), ended)) {
+        stops.push_back(slot.stop);
+      }
+    }
+  }
+  for (std::stop_source& stop : stops) stop.request_stop();
+}
+
+bool Engine::Core::MarkHung() {
   absl::MutexLock lock(&mutex_);
   bool any = false;
   for (Slot& slot : slots_) {
-    if (slot.hung || now < slot.hangs_at) continue;
+    if (slot.running.empty() || slot.hung || slot.looks_left == kNeverHangs) continue;
+    if (--slot.looks_left > 0) continue;
     slot.hung = any = true;
   }
   return any;

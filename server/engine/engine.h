@@ -5,10 +5,14 @@
 // is run again alone, so that only the guilty one fails; results do not depend on the batch, so the others lose time
 // only.
 //
-// A watchdog thread ends what waits too long: jobs whose deadline passes in the queue, and a batch that runs longer
-// than it may. A batch that hangs, like a sticky error, means that the device is lost: whoever wants to know hears it
-// first, then jobs in flight and waiting are finished with UNAVAILABLE, the scheduler is closed, and the process must
-// end.
+// A watchdog thread looks every few milliseconds. It ends jobs whose deadline passes, in the queue or while they run;
+// once no job of a call of Device::Run is wanted any more, whoever ended them, it asks the device to stop; and it finds
+// a call that lasts longer than it may. A batch that hangs, like a sticky error, means that the device is lost: whoever
+// wants to know hears it first, then jobs in flight and waiting are finished with UNAVAILABLE, the scheduler is closed,
+// and the process must end.
+//
+// A hang is counted in looks of the watchdog, not in time: a process that was stopped, or starved of its cores, has
+// looked as little as its device's threads have run.
 //
 // A job keeps its buffers until the device has let go of them, whoever ends it and when: the slot's thread holds it
 // while Device::Run lasts.
@@ -34,7 +38,7 @@ namespace tessera {
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
-  // A call of Device::Run has ended, well or not. `tokens` are query tokens.
+  // A call of Device::Run has ended, well or not; with CANCELLED where it was stopped. `tokens` are query tokens.
   virtual void OnBatch(const DeviceInfo& device, DType dtype, int64_t jobs, int64_t tokens,
                        const BatchOutcome& outcome) = 0;
   // A job was dropped before a launch: DEADLINE_EXCEEDED where it had expired, CANCELLED where someone else had ended
@@ -48,8 +52,8 @@ struct EngineOptions {
   // Cost a second (see AttendJob::Cost) that the device manages at its very worst, so that the largest call that is
   // admitted is not taken for a hang. REQUIRES: > 0.
   double slowest_pace = 1e9;
-  // How often the watchdog looks. REQUIRES: > 0.
-  absl::Duration watchdog_period = absl::Milliseconds(10);
+  // How often the watchdog looks, and so how soon it notices. REQUIRES: > 0.
+  absl::Duration watchdog_period = absl::Milliseconds(5);
 };
 
 // One device. Several engines may share a scheduler. Every job in the scheduler is an AttendJob.

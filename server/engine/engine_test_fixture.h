@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +23,11 @@
 
 namespace tessera {
 
-// Writes each sequence's q to its o.
+// Writes each sequence's q to its o. A batch with a sequence of kEndless tokens runs until it is stopped.
 class CopyingDevice final : public Device {
  public:
+  static constexpr int64_t kEndless = 99;
+
   explicit CopyingDevice(int slots) : slots_(slots) {}
 
   DeviceInfo info() const override {
@@ -35,14 +38,23 @@ class CopyingDevice final : public Device {
   StagingPool& staging() override { return staging_; }
   int64_t memory_in_use() const override { return 0; }
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
-                   const std::stop_token& /*stop*/) override {
+                   const std::stop_token& stop) override {
     EXPECT_TRUE(slot >= 0 && slot < slots_);
+    bool endless = false;
     for (const BatchItem& item : items) {
       for (const SequenceView& view : item.sequences) {
         std::memcpy(view.o, view.q, view.q_len * params.q_heads * params.head_dim * SizeOf(params.dtype));
+        endless = endless || view.q_len == kEndless;
       }
     }
-    return {};
+    BatchOutcome outcome;
+    if (endless) {
+      absl::Notification stopped;
+      const std::stop_callback on_stop(stop, [&] { stopped.Notify(); });
+      stopped.WaitForNotification();
+      outcome.status = absl::CancelledError("stopped");
+    }
+    return outcome;
   }
 
  private:
@@ -163,6 +175,11 @@ class EngineTest : public testing::Test {
   void Advance(absl::Duration by) {
     clock_.AwaitWaiter(clock_.Now() + period_);
     clock_.Advance(by);
+  }
+  // Lets the watchdog look so many times, and returns when it has.
+  void Look(int64_t times = 1) {
+    for (int64_t i = 0; i < times; ++i) Advance(period_);
+    clock_.AwaitWaiter(clock_.Now() + period_);
   }
 
   FakeClock clock_;

@@ -14,12 +14,19 @@ void Pace::Start(double cost, absl::Time now) {
 }
 
 void Pace::Finish(absl::Time now) {
+  const double cost = Leave(now);
+  cost_done_ += cost;
+}
+
+void Pace::Stop(absl::Time now) { Leave(now); }
+
+double Pace::Leave(absl::Time now) {
   ABSL_RAW_CHECK(running_ > 0, "no batch runs");
   Elapse(now);
   const double cost = cost_running_ / running_;
   --running_;
   cost_running_ = running_ == 0 ? 0 : cost_running_ - cost;
-  cost_done_ += cost;
+  return cost;
 }
 
 std::optional<absl::Duration> Pace::TimeFor(double cost) const {

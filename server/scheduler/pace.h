@@ -19,6 +19,8 @@ class Pace {
   // One of the running batches ends. Which one is not known: it is taken to be of average cost. REQUIRES: running() >
   // 0.
   void Finish(absl::Time now);
+  // Likewise, but it was stopped before its end: its time counts, its cost does not.
+  void Stop(absl::Time now);
 
   int running() const { return running_; }
   double cost_running() const { return cost_running_; }
@@ -27,6 +29,8 @@ class Pace {
 
  private:
   void Elapse(absl::Time now);
+  // One batch fewer runs; returns its cost.
+  double Leave(absl::Time now);
 
   int running_ = 0;
   double cost_running_ = 0;

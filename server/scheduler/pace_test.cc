@@ -37,6 +37,17 @@ TEST(Pace, BatchesThatOverlapAddUp) {
   EXPECT_DOUBLE_EQ(SecondsFor(pace, 200), 1.0);
 }
 
+TEST(Pace, StoppedBatchDoesNotMakeItLookFaster) {
+  Pace pace;
+  pace.Start(100, kStart);
+  pace.Finish(kStart + absl::Seconds(1));
+  pace.Start(1e12, kStart + absl::Seconds(1));
+  pace.Stop(kStart + absl::Seconds(1));
+  EXPECT_EQ(pace.running(), 0);
+  EXPECT_EQ(pace.cost_running(), 0);
+  EXPECT_DOUBLE_EQ(SecondsFor(pace, 100), 1.0);
+}
+
 TEST(Pace, FollowsAChange) {
   Pace pace;
   absl::Time now = kStart;

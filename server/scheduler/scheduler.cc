@@ -144,6 +144,12 @@ void Scheduler::BatchDone() {
   pace_.Finish(now);
 }
 
+void Scheduler::BatchStopped() {
+  const absl::Time now = clock_->Now();
+  absl::MutexLock lock(&mutex_);
+  pace_.Stop(now);
+}
+
 void Scheduler::Close(const absl::Status& refusal) {
   absl::MutexLock lock(&mutex_);
   refusal_.Update(refusal);

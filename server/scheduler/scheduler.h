@@ -79,6 +79,8 @@ class Scheduler {
 
   // Tells the scheduler that a batch returned by TakeBatch is over: drives `batch_delay` and Drain.
   void BatchDone();
+  // Likewise, of a batch that was stopped before its end: it tells nothing of the executors' pace.
+  void BatchStopped();
 
   // Refuses new jobs from now on, with the first `refusal` given; waiting ones still run.
   void Close(const absl::Status& refusal = absl::UnavailableError("the server is draining"));

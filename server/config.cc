@@ -103,6 +103,7 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckRange("max_connections", config.max_connections, 1, kMostInt),
            CheckRange("max_concurrent_streams", config.max_concurrent_streams, 1, kMostInt),
            CheckRange("max_request_bytes", config.attend.request.max_request_bytes, 1, kMost),
+           CheckRange("max_request_cost", config.attend.request.max_request_cost, 0, AttendShape::kMostCost),
            CheckRange("max_sequences", config.attend.request.max_sequences, 1, kMostInt),
            CheckRange("max_sequence_tokens", config.attend.request.max_sequence_tokens, 1, int64_t{1} << 32),
            CheckRange("max_heads", config.attend.request.max_heads, 1, kMostInt),
@@ -139,16 +140,19 @@ absl::Status ValidateConfig(const ServerConfig& config) {
 ByteBudget::Limits BudgetLimits(const ServerConfig& config, int64_t staging_bytes) {
   const double share = config.attend.max_tenant_memory_share;
   return {.bytes = config.max_inflight_bytes,
+          .staged = staging_bytes,
           .tenant_bytes = Share(share, config.max_inflight_bytes),
           .tenant_staged = Share(share, staging_bytes)};
 }
 
-AttendLimits FittedLimits(const ServerConfig& config, int64_t staging_bytes) {
+AttendLimits FittedLimits(const ServerConfig& config, int64_t staging_bytes, absl::string_view backend) {
   const ByteBudget::Limits budget = BudgetLimits(config, staging_bytes);
   AttendLimits limits = config.attend;
   limits.request.max_request_bytes =
       std::min({limits.request.max_request_bytes, budget.tenant_bytes, budget.tenant_staged,
                 Share(config.scheduler.max_tenant_share, config.scheduler.max_queue_bytes)});
+  if (limits.request.max_request_cost == 0)
+    limits.request.max_request_cost = int64_t{1} << (backend == "cuda" ? 52 : 41);
   return limits;
 }
 

@@ -41,6 +41,8 @@ ABSL_FLAG(ByteSize, max_inflight_bytes, ByteSize{kDefaults.max_inflight_bytes},
           "Received messages and admitted calls together; beyond it RESOURCE_EXHAUSTED");
 ABSL_FLAG(ByteSize, max_request_bytes, ByteSize{kDefaults.attend.request.max_request_bytes},
           "Largest call, q + k + v + o + LSE");
+ABSL_FLAG(int64_t, max_request_cost, kDefaults.attend.request.max_request_cost,
+          "Most estimated work in a call, 0: what suits the backend");
 ABSL_FLAG(int64_t, max_sequences, kDefaults.attend.request.max_sequences, "Most sequences in a call");
 ABSL_FLAG(int64_t, max_sequence_tokens, kDefaults.attend.request.max_sequence_tokens, "Longest sequence");
 ABSL_FLAG(int, max_heads, kDefaults.attend.request.max_heads, "Most query heads");
@@ -59,8 +61,8 @@ ABSL_FLAG(absl::Duration, send_timeout, kDefaults.attend.send_timeout,
           "How long a client may leave a message of an answer unread");
 ABSL_FLAG(
     double, max_tenant_memory_share, kDefaults.attend.max_tenant_memory_share,
-    "Part of max_inflight_bytes, staging_bytes and max_striped_calls that one tenant may hold, above 0 and at most "
-    "1");
+    "Part of max_inflight_bytes and staging_bytes that one tenant may hold even where no other wants it, above 0 and "
+    "at most 1");
 
 ABSL_FLAG(int64_t, max_queue_requests, kDefaults.scheduler.max_queue_jobs, "Most calls that wait");
 ABSL_FLAG(ByteSize, max_queue_bytes, ByteSize{kDefaults.scheduler.max_queue_bytes}, "Most bytes of calls that wait");
@@ -111,6 +113,7 @@ ServerConfig ConfigFromFlags() {
   config.fault_script = absl::GetFlag(FLAGS_fault_script);
   config.max_inflight_bytes = absl::GetFlag(FLAGS_max_inflight_bytes).bytes;
   config.attend.request.max_request_bytes = absl::GetFlag(FLAGS_max_request_bytes).bytes;
+  config.attend.request.max_request_cost = absl::GetFlag(FLAGS_max_request_cost);
   config.attend.request.max_sequences = absl::GetFlag(FLAGS_max_sequences);
   config.attend.request.max_sequence_tokens = absl::GetFlag(FLAGS_max_sequence_tokens);
   config.attend.request.max_heads = absl::GetFlag(FLAGS_max_heads);

@@ -87,7 +87,8 @@ TEST(ConfigTest, EveryRefusalNamesItsSetting) {
   EXPECT_TRUE(ValidateConfig({}).ok());
   EXPECT_THAT(refusal([](ServerConfig& c) { c.slots = 0; }), HasSubstr("slots"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.max_message_bytes = int64_t{4} << 30; }), HasSubstr("max_message_bytes"));
-  EXPECT_THAT(refusal([](ServerConfig& c) { c.scheduler.max_batch_jobs = 0; }), HasSubstr("max_batch"));
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.scheduler.max_batch_jobs = 0; }), HasSubstr("max_batch_requests"));
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.scheduler.max_queue_jobs = 0; }), HasSubstr("max_queue_requests"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.scheduler.max_batch_cost = -1; }), HasSubstr("max_batch_cost"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.drain_grace = -absl::Seconds(1); }), HasSubstr("drain_grace"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.engine.watchdog_period = absl::ZeroDuration(); }),

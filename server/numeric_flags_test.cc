@@ -34,6 +34,7 @@ const std::vector<Row>& Table() {
       {"staging_bytes", {"1MiB", kMost}, {"0", "1048575"}},
       {"max_inflight_bytes", {"1MiB", kMost}, {"0", "1048575"}},
       {"max_request_bytes", {"1", kMost}, {"0"}},
+      {"max_request_cost", {"0", "1152921504606846976"}, {"-1", "1152921504606846977"}},
       {"max_sequences", {"1", "2147483647"}, {"0", "2147483648"}},
       {"max_sequence_tokens", {"1", "4294967296"}, {"0", "4294967297"}},
       {"max_heads", {"1", "2147483647"}, {"0"}},

@@ -49,7 +49,7 @@ class EngineObserver {
 struct EngineOptions {
   // A call of Device::Run that takes longer than hang_timeout + cost / slowest_pace hangs; zero turns the check off.
   absl::Duration hang_timeout = absl::Seconds(60);
-  // Cost a second (see AttendJob::Cost) that the device manages at its very worst, so that the largest call that is
+  // Cost a second (see AttendShape::Cost) that the device manages at its very worst, so that the largest call that is
   // admitted is not taken for a hang. REQUIRES: > 0.
   double slowest_pace = 1e9;
   // How often the watchdog looks, and so how soon it notices. REQUIRES: > 0.

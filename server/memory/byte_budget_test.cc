@@ -7,12 +7,14 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/clock/fake_clock.h"
 
 namespace tessera {
 namespace {
 
 TEST(ByteBudget, ChargesAndGivesBack) {
-  ByteBudget budget(100);
+  FakeClock clock;
+  ByteBudget budget(100, &clock);
   {
     absl::StatusOr<ByteBudget::Charge> charge = budget.Acquire("a", {60});
     ASSERT_TRUE(charge.ok());
@@ -25,7 +27,8 @@ TEST(ByteBudget, ChargesAndGivesBack) {
 }
 
 TEST(ByteBudget, RefusesWhatDoesNotFitNowAndWhatNeverWill) {
-  ByteBudget budget(100);
+  FakeClock clock;
+  ByteBudget budget(100, &clock);
   absl::StatusOr<ByteBudget::Charge> held = budget.Acquire("a", {60});
   ASSERT_TRUE(held.ok());
   EXPECT_EQ(budget.Acquire("a", {41}).status().code(), absl::StatusCode::kResourceExhausted);
@@ -39,7 +42,8 @@ TEST(ByteBudget, RefusesWhatDoesNotFitNowAndWhatNeverWill) {
 }
 
 TEST(ByteBudget, MovesCarryTheChargeOnce) {
-  ByteBudget budget(100);
+  FakeClock clock;
+  ByteBudget budget(100, &clock);
   ByteBudget::Charge a = *budget.Acquire("a", {30});
   ByteBudget::Charge b = std::move(a);
   EXPECT_EQ(a.bytes(), 0);  // NOLINT(bugprone-use-after-move): a moved-from charge is empty
@@ -52,8 +56,9 @@ TEST(ByteBudget, MovesCarryTheChargeOnce) {
   EXPECT_EQ(budget.in_use(), 0);
 }
 
-TEST(ByteBudget, OneTenantLeavesRoomForOthers) {
-  ByteBudget budget({.bytes = 100, .tenant_bytes = 60, .tenant_staged = 60});
+TEST(ByteBudget, OneTenantCanBeHeldToAPart) {
+  FakeClock clock;
+  ByteBudget budget({.bytes = 100, .staged = 100, .tenant_bytes = 60, .tenant_staged = 60}, &clock);
   ByteBudget::Charge most = *budget.Acquire("greedy", {60});
   EXPECT_EQ(budget.Acquire("greedy", {1}).status().code(), absl::StatusCode::kResourceExhausted);
   absl::StatusOr<ByteBudget::Charge> other = budget.Acquire("other", {40});
@@ -64,16 +69,20 @@ TEST(ByteBudget, OneTenantLeavesRoomForOthers) {
 }
 
 TEST(ByteBudget, StagedBytesHaveABoundOfTheirOwn) {
-  ByteBudget budget({.bytes = 100, .tenant_bytes = 100, .tenant_staged = 30});
+  FakeClock clock;
+  ByteBudget budget({.bytes = 100, .staged = 60, .tenant_bytes = 100, .tenant_staged = 30}, &clock);
   const ByteBudget::Charge held = *budget.Acquire("a", {.bytes = 20, .staged = 20});
   EXPECT_EQ(budget.Acquire("a", {.bytes = 11, .staged = 11}).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(budget.Acquire("a", {.bytes = 11}).ok());
-  EXPECT_TRUE(budget.Acquire("b", {.bytes = 30, .staged = 30}).ok());
+  const ByteBudget::Charge other = *budget.Acquire("b", {.bytes = 30, .staged = 30});
+  EXPECT_EQ(budget.Acquire("c", {.bytes = 11, .staged = 11}).status().code(), absl::StatusCode::kResourceExhausted)
+      << "50 of 60 are staged";
   EXPECT_EQ(budget.Acquire("b", {.bytes = 31, .staged = 31}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ByteBudget, WhatACallHoldsAlreadyCountsAgainstWhatItCanEverGet) {
-  ByteBudget budget(100);
+  FakeClock clock;
+  ByteBudget budget(100, &clock);
   const ByteBudget::Charge message = *budget.Acquire("a", {60});
   EXPECT_EQ(budget.Acquire("a", {41}).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(budget.Acquire("a", {41}, /*beside=*/60).status().code(), absl::StatusCode::kInvalidArgument);
@@ -82,7 +91,7 @@ TEST(ByteBudget, WhatACallHoldsAlreadyCountsAgainstWhatItCanEverGet) {
 
 TEST(ByteBudget, NeverOverdrawnByManyThreads) {
   constexpr int64_t kLimit = 1000;
-  ByteBudget budget(kLimit);
+  ByteBudget budget(kLimit, Clock::Real());
   std::vector<std::thread> threads;
   std::vector<int64_t> most(4, 0);
   for (int t = 0; t < 4; ++t) {

@@ -1,6 +1,5 @@
 #include "server/request/attend_job.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -9,32 +8,6 @@
 
 namespace tessera {
 namespace {
-
-// Sum of min(x, limit) over 0 <= x <= last.
-double SumClamped(int64_t last, int64_t limit) {
-  if (last < 0) return 0;
-  const auto ramp = static_cast<double>(std::min(last, limit));
-  const auto flat = static_cast<double>(std::max<int64_t>(last - limit, 0));
-  return ramp * (ramp + 1) / 2 + flat * static_cast<double>(limit);
-}
-
-// Sum of clamp(first + i, 0, limit) over 0 <= i < count.
-double SumClamped(int64_t first, int64_t count, int64_t limit) {
-  return SumClamped(first + count - 1, limit) - SumClamped(first - 1, limit);
-}
-
-// Pairs (row, key) that the mask lets see each other: each row's visible keys end at clamp(p + right + 1) and begin at
-// clamp(p - left), for positions p = kv_len - q_len + i.
-double VisiblePairs(const Mask& mask, int64_t q_len, int64_t kv_len) {
-  const int64_t first = kv_len - q_len;
-  const int64_t reach = q_len + kv_len;  // a window this wide is unbounded
-  const double ends = mask.right == Mask::kUnbounded
-                          ? static_cast<double>(q_len) * static_cast<double>(kv_len)
-                          : SumClamped(first + std::min(mask.right, reach) + 1, q_len, kv_len);
-  const double begins =
-      mask.left == Mask::kUnbounded ? 0 : SumClamped(first - std::min(mask.left, reach), q_len, kv_len);
-  return ends - begins;
-}
 
 uint64_t Pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 
@@ -96,17 +69,6 @@ AttendJob::AttendJob(Traits traits, AttendShape shape, StagingBuffer input, Stag
   for (size_t i = 0; i < shape_.q_lengths.size(); ++i) {
     sequences_.push_back(walk.Next(shape_.q_lengths[i], shape_.kv_lengths[i]));
   }
-}
-
-int64_t AttendJob::Cost(const AttendShape& shape) {
-  constexpr double kMost = int64_t{1} << 60;
-  double pairs = 0;
-  for (size_t i = 0; i < shape.q_lengths.size(); ++i) {
-    pairs += VisiblePairs(shape.params.mask, shape.q_lengths[i], shape.kv_lengths[i]);
-  }
-  const double flops = 4.0 * shape.params.head_dim * shape.params.q_heads * pairs;
-  const auto bytes = static_cast<double>(shape.held_bytes());
-  return static_cast<int64_t>(std::clamp(flops + kFlopsPerByte * bytes, 1.0, kMost));
 }
 
 BatchKey AttendJob::Key(const AttentionParams& params) {

@@ -47,13 +47,6 @@ class AttendJob final : public Job {
   StagingBuffer& output() { return output_; }
   JobTimes& times() { return times_; }
 
-  // Floating-point operations that a device does in the time in which it moves one byte of the call in or out: between
-  // a CPU's 10 and a GPU's 200.
-  static constexpr double kFlopsPerByte = 64;
-
-  // Estimated work: floating-point operations over visible pairs, plus kFlopsPerByte for each byte held, so that many
-  // tiny calls, one huge one, and one of many empty sequences are weighed on one scale. 1 to 2^60.
-  static int64_t Cost(const AttendShape& shape);
   // Every field of `params`, packed without loss: equal keys mean equal parameters.
   static BatchKey Key(const AttentionParams& params);
 

@@ -1,10 +1,39 @@
 #include "server/request/attend_shape.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace tessera {
 namespace {
+
+// Sum of min(x, limit) over 0 <= x <= last.
+double SumClamped(int64_t last, int64_t limit) {
+  if (last < 0) return 0;
+  const auto ramp = static_cast<double>(std::min(last, limit));
+  const auto flat = static_cast<double>(std::max<int64_t>(last - limit, 0));
+  return ramp * (ramp + 1) / 2 + flat * static_cast<double>(limit);
+}
+
+// Sum of clamp(first + i, 0, limit) over 0 <= i < count.
+double SumClamped(int64_t first, int64_t count, int64_t limit) {
+  return SumClamped(first + count - 1, limit) - SumClamped(first - 1, limit);
+}
+
+// Pairs (row, key) that the mask lets see each other: each row's visible keys end at clamp(p + right + 1) and begin at
+// clamp(p - left), for positions p = kv_len - q_len + i.
+double VisiblePairs(const Mask& mask, int64_t q_len, int64_t kv_len) {
+  const int64_t first = kv_len - q_len;
+  const int64_t reach = q_len + kv_len;  // a window this wide is unbounded
+  const double ends = mask.right == Mask::kUnbounded
+                          ? static_cast<double>(q_len) * static_cast<double>(kv_len)
+                          : SumClamped(first + std::min(mask.right, reach) + 1, q_len, kv_len);
+  const double begins =
+      mask.left == Mask::kUnbounded ? 0 : SumClamped(first - std::min(mask.left, reach), q_len, kv_len);
+  return ends - begins;
+}
 
 absl::Status AboveLimit(absl::string_view field, int64_t value, int64_t limit) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is more than the server's limit of ", limit));
@@ -16,7 +45,7 @@ absl::Status ValidateLimits(const AttentionParams& params, const RequestLimits& 
   return ValidateParams(params);
 }
 
-// Copies `lengths` and adds them up.
+// Copies `lengths` and adds them up. REQUIRES: fewer than 2^31, so that the sum stays below 2^63.
 absl::StatusOr<int64_t> TakeLengths(absl::string_view field, absl::Span<const uint32_t> lengths, int64_t limit,
                                     std::vector<int64_t>* taken) {
   taken->reserve(lengths.size());
@@ -24,7 +53,7 @@ absl::StatusOr<int64_t> TakeLengths(absl::string_view field, absl::Span<const ui
   for (size_t i = 0; i < lengths.size(); ++i) {
     const int64_t length = lengths[i];
     if (length > limit) return AboveLimit(absl::StrCat(field, "[", i, "]"), length, limit);
-    if (__builtin_add_overflow(tokens, length, &tokens)) return AboveLimit(field, INT64_MAX, limit);
+    tokens += length;
     taken->push_back(length);
   }
   return tokens;
@@ -52,7 +81,8 @@ absl::StatusOr<AttendShape> AttendShape::Make(const AttentionParams& params, abs
   if (absl::Status status = ValidateLimits(params, limits); !status.ok()) return status;
   if (q_lengths.empty()) return absl::InvalidArgumentError("q_lengths: empty, at least 1 sequence is needed");
   const auto sequences = static_cast<int64_t>(q_lengths.size());
-  if (sequences > limits.max_sequences) return AboveLimit("q_lengths", sequences, limits.max_sequences);
+  const int64_t max_sequences = std::min<int64_t>(limits.max_sequences, std::numeric_limits<int32_t>::max());
+  if (sequences > max_sequences) return AboveLimit("q_lengths", sequences, max_sequences);
   if (!kv_lengths.empty() && kv_lengths.size() != q_lengths.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("kv_lengths: ", kv_lengths.size(), " lengths, but q_lengths has ", q_lengths.size()));
@@ -78,9 +108,23 @@ absl::StatusOr<AttendShape> AttendShape::Make(const AttentionParams& params, abs
   if (!countable || total > limits.max_request_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("q_lengths, kv_lengths: q, k, v, o and LSE of ", shape.q_tokens, " query and ", shape.kv_tokens,
-                     " key tokens take more bytes than the server's limit of ", limits.max_request_bytes));
+                     " key tokens take ", countable ? absl::StrCat(total, " bytes, more") : "more bytes",
+                     " than the server's limit max_request_bytes = ", limits.max_request_bytes));
+  }
+  if (const int64_t cost = shape.Cost(); cost > limits.max_request_cost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("q_lengths, kv_lengths: the estimated cost is ", cost == kMostCost ? "at least " : "", cost,
+                     ", more than the server's limit max_request_cost = ", limits.max_request_cost));
   }
   return shape;
+}
+
+int64_t AttendShape::Cost() const {
+  double pairs = 0;
+  for (size_t i = 0; i < q_lengths.size(); ++i) pairs += VisiblePairs(params.mask, q_lengths[i], kv_lengths[i]);
+  const double flops = 4.0 * params.head_dim * params.q_heads * pairs;
+  const auto bytes = static_cast<double>(held_bytes());
+  return static_cast<int64_t>(std::clamp(flops + kFlopsPerByte * bytes, 1.0, static_cast<double>(kMostCost)));
 }
 
 }  // namespace tessera

@@ -11,13 +11,7 @@
 
 namespace tessera {
 
-// What a server refuses beyond. Every refusal is INVALID_ARGUMENT and names the field and the limit.
-struct RequestLimits {
-  int64_t max_request_bytes = int64_t{1} << 30;  // q + k + v + o + LSE
-  int64_t max_sequences = 8192;
-  int64_t max_sequence_tokens = int64_t{1} << 20;
-  int32_t max_heads = 256;
-};
+struct RequestLimits;
 
 // Immutable once made. All sizes in bytes; no sum or product in it can overflow.
 struct AttendShape {
@@ -41,10 +35,28 @@ struct AttendShape {
   // Everything that the call holds while it lives in the server.
   int64_t held_bytes() const { return input_bytes() + output_bytes() + metadata_bytes(); }
 
+  // Floating-point operations that a device does in the time in which it moves one byte of the call in or out: between
+  // a CPU's 10 and a GPU's 200.
+  static constexpr double kFlopsPerByte = 64;
+  static constexpr int64_t kMostCost = int64_t{1} << 60;
+
+  // Estimated work: floating-point operations over visible pairs, plus kFlopsPerByte for each byte held, so that many
+  // tiny calls, one huge one, and one of many empty sequences are weighed on one scale. 1 to kMostCost.
+  int64_t Cost() const;
+
   // Empty `kv_lengths` mean the same as `q_lengths`.
   static absl::StatusOr<AttendShape> Make(const AttentionParams& params, absl::Span<const uint32_t> q_lengths,
                                           absl::Span<const uint32_t> kv_lengths, bool return_lse,
                                           const RequestLimits& limits);
+};
+
+// What a server refuses beyond. Every refusal is INVALID_ARGUMENT and names the field and the limit.
+struct RequestLimits {
+  int64_t max_request_bytes = int64_t{1} << 30;  // q + k + v + o + LSE
+  int64_t max_sequences = 8192;
+  int64_t max_sequence_tokens = int64_t{1} << 20;
+  int32_t max_heads = 256;
+  int64_t max_request_cost = AttendShape::kMostCost;
 };
 
 }  // namespace tessera

@@ -2,9 +2,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/random/seed.h"
 
 namespace tessera {
 namespace {
@@ -120,6 +124,64 @@ TEST(AttendShape, OverflowIsAnErrorWhateverTheLimits) {
   ExpectRefused(AttendShape::Make(params, {1 << 22}, {0}, false, limits), "q_lengths", "limit");      // q + o = 2^63
   ExpectRefused(AttendShape::Make(params, {1 << 21}, {1 << 21}, false, limits), "q_lengths", "limit");
   EXPECT_TRUE(AttendShape::Make(params, {1 << 20}, {1 << 20}, false, limits).ok());  // 2^62 in all
+}
+
+int64_t CountPairs(const Mask& mask, int64_t q_len, int64_t kv_len) {
+  int64_t pairs = 0;
+  for (int64_t i = 0; i < q_len; ++i) {
+    const int64_t p = i + kv_len - q_len;
+    for (int64_t j = 0; j < kv_len; ++j) {
+      const bool after_left = mask.left == Mask::kUnbounded || j >= p - mask.left;
+      const bool before_right = mask.right == Mask::kUnbounded || j <= p + mask.right;
+      if (after_left && before_right) ++pairs;
+    }
+  }
+  return pairs;
+}
+
+TEST(AttendShape, CostCountsVisiblePairsAndBytes) {
+  const uint64_t seed = tessera::RandomSeed();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<uint32_t> length(0, 19);
+  for (int i = 0; i < 2000; ++i) {
+    AttentionParams params = Params();
+    params.mask = Mask::Window(static_cast<int64_t>(random() % 12) - 1, static_cast<int64_t>(random() % 12) - 1);
+    const std::vector<uint32_t> q_lengths = {length(random), length(random)};
+    const std::vector<uint32_t> kv_lengths = {length(random), length(random)};
+    const AttendShape shape = *AttendShape::Make(params, q_lengths, kv_lengths, true, {});
+    const int64_t pairs =
+        CountPairs(params.mask, q_lengths[0], kv_lengths[0]) + CountPairs(params.mask, q_lengths[1], kv_lengths[1]);
+    const int64_t work = 4 * params.head_dim * params.q_heads * pairs +
+                         static_cast<int64_t>(AttendShape::kFlopsPerByte) *
+                             (shape.input_bytes() + shape.output_bytes() + 2 * AttendShape::kSequenceBytes);
+    ASSERT_EQ(shape.Cost(), work) << "q " << testing::PrintToString(q_lengths) << " kv "
+                                  << testing::PrintToString(kv_lengths) << " left " << params.mask.left << " right "
+                                  << params.mask.right;
+  }
+}
+
+TEST(AttendShape, CostOfExtremesStaysInRange) {
+  RequestLimits limits;
+  limits.max_sequence_tokens = UINT32_MAX;
+  limits.max_request_bytes = INT64_MAX;
+  AttentionParams params = Params();
+  EXPECT_GT(AttendShape::Make(params, {0}, {}, false, limits)->Cost(), 0);
+  EXPECT_EQ(AttendShape::Make(params, {UINT32_MAX}, {}, false, limits)->Cost(), int64_t{1} << 60);
+  params.mask = Mask::Window(INT64_MAX, INT64_MAX);
+  const AttendShape wide = *AttendShape::Make(params, {100}, {}, false, limits);
+  params.mask = Mask::Full();
+  EXPECT_EQ(wide.Cost(), AttendShape::Make(params, {100}, {}, false, limits)->Cost());
+}
+
+TEST(AttendShape, CostIsLimitedToTheUnit) {
+  RequestLimits limits;
+  limits.max_request_cost = AttendShape::Make(Params(), {100, 3}, {}, true, {})->Cost();
+  EXPECT_TRUE(AttendShape::Make(Params(), {100, 3}, {}, true, limits).ok());
+  const std::string limit = "max_request_cost = " + std::to_string(limits.max_request_cost);
+  ExpectRefused(AttendShape::Make(Params(), {100, 4}, {}, true, limits), "cost", limit.c_str());
+  const int64_t cost = limits.max_request_cost--;
+  ExpectRefused(AttendShape::Make(Params(), {100, 3}, {}, true, limits), "cost is", std::to_string(cost).c_str());
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ absl::StatusOr<ByteBudget::Charge> Admission::AdmitMessage(absl::string_view ten
     return absl::InvalidArgumentError(
         absl::StrCat("the message has ", bytes, " bytes, above the limit of max_message_bytes = ", max_message_bytes_));
   }
-  absl::StatusOr<ByteBudget::Charge> charge = budget_->Acquire(tenant, {bytes}, call_bytes);
+  absl::StatusOr<ByteBudget::Charge> charge =
+      call_bytes == 0 ? budget_->Acquire(tenant, {bytes}) : budget_->AcquireMore(tenant, {bytes}, call_bytes);
   if (!charge.ok()) return WithReason(charge.status(), RejectReason::kByteBudget);
   return charge;
 }
@@ -56,9 +57,12 @@ absl::StatusOr<Admission::Grant> Admission::AdmitCall(absl::string_view tenant, 
     return WithReason(charge.status(), fits_but_for_staging ? RejectReason::kStaging : RejectReason::kByteBudget);
   }
   absl::StatusOr<StagingBuffer> input = staging_->Allocate(static_cast<size_t>(shape.input_bytes()));
-  if (!input.ok()) return WithReason(input.status(), RejectReason::kStaging);
   absl::StatusOr<StagingBuffer> output = staging_->Allocate(static_cast<size_t>(shape.output_bytes()));
-  if (!output.ok()) return WithReason(output.status(), RejectReason::kStaging);
+  for (const absl::Status& status : {input.status(), output.status()}) {
+    if (status.ok()) continue;
+    budget_->Claim(tenant);  // the bytes are there, but in pieces
+    return WithReason(status, RejectReason::kStaging);
+  }
   return Grant{*std::move(ticket), *std::move(charge), *std::move(input), *std::move(output)};
 }
 

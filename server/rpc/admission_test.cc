@@ -27,7 +27,7 @@ AttendShape ShapeOf(int64_t q_bytes, int64_t kv_bytes) {
 class AdmissionTest : public ::testing::Test {
  protected:
   FakeClock clock_;
-  ByteBudget budget_{10 << 10};
+  ByteBudget budget_{10 << 10, &clock_};
   StagingPool staging_{*StagingPool::MapAnonymous(8 << 10)};
   Admission admission_{/*max_message_bytes=*/20 << 10, &budget_, &staging_, &clock_};
 

@@ -24,8 +24,8 @@ struct AttendLimits {
   absl::Duration stripe_timeout = absl::Seconds(10);    // from the first stream to the last
   absl::Duration assembly_timeout = absl::Seconds(30);  // from one chunk of a call to the next
   absl::Duration send_timeout = absl::Seconds(60);      // for gRPC to get rid of a message, its client reading or not
-  // Of max_striped_calls, the byte budget and staging memory: what one tenant may hold, in (0, 1].
-  double max_tenant_memory_share = 0.5;
+  // Of the byte budget and staging memory: what one tenant may hold, even where no other wants it, in (0, 1].
+  double max_tenant_memory_share = 1;
 };
 
 // Everything outlives every RPC.

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "proto/wire/attend_encode.h"
-#include "server/rpc/saturated.h"
+#include "server/rpc/count.h"
 
 namespace tessera {
 namespace {
@@ -86,9 +86,11 @@ absl::StatusOr<AttendSpec> ToAttendSpec(const v1::AttendHeader& header, const Re
 
   AttentionParams params;
   params.dtype = *dtype;
-  params.q_heads = Saturated(header.q_heads());
-  params.kv_heads = Saturated(header.kv_heads());
-  params.head_dim = Saturated(header.head_dim());
+  for (const absl::Status& status :
+       {ToCount("q_heads", header.q_heads(), &params.q_heads), ToCount("kv_heads", header.kv_heads(), &params.kv_heads),
+        ToCount("head_dim", header.head_dim(), &params.head_dim)}) {
+    if (!status.ok()) return status;
+  }
   params.mask = *mask;
   params.softcap = options.softcap();
   if (options.has_scale()) {

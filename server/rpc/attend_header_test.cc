@@ -70,6 +70,19 @@ TEST(AttendHeaderTest, DefaultsAreThoseOfTheProtocol) {
   EXPECT_FALSE(spec->shape.return_lse);
 }
 
+TEST(AttendHeaderTest, CountsBeyondInt32AreNamedAsTheyCame) {
+  using Setter = void (v1::AttendHeader::*)(uint32_t);
+  for (const auto& [field, set] : {std::pair<const char*, Setter>("q_heads", &v1::AttendHeader::set_q_heads),
+                                   {"kv_heads", &v1::AttendHeader::set_kv_heads},
+                                   {"head_dim", &v1::AttendHeader::set_head_dim}}) {
+    v1::AttendHeader header = ValidHeader();
+    (header.*set)(4294967288u);
+    const absl::Status status = ToAttendSpec(header, RequestLimits()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), ::testing::AllOf(HasSubstr(field), HasSubstr("4294967288")));
+  }
+}
+
 TEST(AttendHeaderTest, ScaleOfZeroIsNotTheDefault) {
   v1::AttendHeader header = ValidHeader();
   header.mutable_options()->set_scale(0);

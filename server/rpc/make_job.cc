@@ -10,7 +10,7 @@ std::shared_ptr<AttendJob> MakeAttendJob(AttendSpec spec, std::string tenant, ab
   traits.key = AttendJob::Key(spec.shape.params);
   traits.tenant = std::move(tenant);
   traits.priority = spec.priority;
-  traits.cost = AttendJob::Cost(spec.shape);
+  traits.cost = spec.shape.Cost();
   traits.bytes = spec.shape.held_bytes();
   traits.tokens = spec.shape.q_tokens;
   traits.sequences = spec.shape.sequences();

@@ -11,7 +11,7 @@
 #include "kernels/tile_planner.h"
 #include "kernels/traffic_model.h"
 #include "server/rpc/attend_header.h"
-#include "server/rpc/saturated.h"
+#include "server/rpc/count.h"
 
 namespace tessera {
 absl::StatusOr<v1::PlanTilesResponse> PlanTiles(const v1::PlanTilesRequest& request) {
@@ -20,8 +20,15 @@ absl::StatusOr<v1::PlanTilesResponse> PlanTiles(const v1::PlanTilesRequest& requ
     tile_request.sram_bytes =
         static_cast<int64_t>(std::min<uint64_t>(request.sram_bytes(), std::numeric_limits<int64_t>::max()));
   }
-  if (request.head_dim() > 0) tile_request.head_dim = Saturated(request.head_dim());
-  if (request.stages() > 0) tile_request.stages = Saturated(request.stages());
+  int32_t tile = 0;
+  if (absl::Status status = ToCount("tile", request.tile(), &tile); !status.ok()) return status;
+  if (request.head_dim() > 0) {
+    if (absl::Status status = ToCount("head_dim", request.head_dim(), &tile_request.head_dim); !status.ok())
+      return status;
+  }
+  if (request.stages() > 0) {
+    if (absl::Status status = ToCount("stages", request.stages(), &tile_request.stages); !status.ok()) return status;
+  }
   if (request.dtype() != v1::DATA_TYPE_UNSPECIFIED) {
     const absl::StatusOr<DType> dtype = ToDType(request.dtype());
     if (!dtype.ok()) return dtype.status();
@@ -32,8 +39,7 @@ absl::StatusOr<v1::PlanTilesResponse> PlanTiles(const v1::PlanTilesRequest& requ
     return absl::InvalidArgumentError(absl::StrCat("sequence_length: ", n, " is above ", kMaxTrafficLength));
   }
 
-  const absl::StatusOr<TilePlan> plan =
-      request.tile() == 0 ? PlanTile(tile_request) : PlanAtTile(tile_request, Saturated(request.tile()));
+  const absl::StatusOr<TilePlan> plan = tile == 0 ? PlanTile(tile_request) : PlanAtTile(tile_request, tile);
   if (!plan.ok()) return plan.status();
 
   v1::PlanTilesResponse response;

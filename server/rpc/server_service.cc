@@ -18,6 +18,7 @@ void FillLimits(const AttendEnvironment& environment, const ServerFacts& facts, 
   limits->set_max_heads(static_cast<uint32_t>(attend.request.max_heads));
   limits->set_max_queue_requests(static_cast<uint32_t>(facts.max_queue_requests));
   limits->set_max_inflight_bytes(static_cast<uint64_t>(environment.admission->budget().limits().bytes));
+  limits->set_max_request_cost(static_cast<uint64_t>(attend.request.max_request_cost));
   limits->set_max_stream_calls(static_cast<uint32_t>(attend.max_stream_calls));
 }
 

@@ -38,8 +38,7 @@ StripeTable::Fingerprint StripeTable::FingerprintOf(const v1::AttendHeader& head
 
 absl::Status StripeTable::CheckRoom(const std::string& tenant) const {
   const AttendLimits& limits = environment_.limits;
-  const auto share = std::max<int64_t>(
-      1, static_cast<int64_t>(limits.max_tenant_memory_share * static_cast<double>(limits.max_striped_calls)));
+  const int64_t share = std::max<int64_t>(1, limits.max_striped_calls / 2);
   const auto own = tenant_entries_.find(tenant);
   if (own != tenant_entries_.end() && own->second >= share) {
     return WithReason(

@@ -24,7 +24,7 @@ namespace tessera {
 // Thread-safe. An entry lives from the first stream to the last, at most AttendLimits::stripe_timeout; a call that ends
 // in between, or was refused for want of room, stays as a mark, so that late streams get the same answer and do not
 // begin it anew. Of a header that is invalid nothing is kept: every stream brings its own. Entries are of fixed size,
-// and one tenant may have max_tenant_memory_share of them. Tenants do not see each other's transfers. The deadline
+// and one tenant may have half of them. Tenants do not see each other's transfers. The deadline
 // watch must be stopped before the table is destroyed.
 class StripeTable {
  public:

@@ -46,7 +46,7 @@ class Job {
     BatchKey key = {};
     std::string tenant = {};  // whose fair share it draws on
     JobPriority priority = JobPriority::kNormal;
-    int64_t cost = 1;   // estimated work, > 0; see AttendJob::Cost
+    int64_t cost = 1;   // estimated work, > 0; see AttendShape::Cost
     int64_t bytes = 0;  // memory held while it waits
     int64_t tokens = 0;
     int64_t sequences = 1;

@@ -38,9 +38,9 @@ absl::Status Validate(const SchedulerOptions& options) {
     absl::string_view name;
     int64_t value;
   } positive[] = {
-      {"max_queue_jobs", options.max_queue_jobs},
+      {"max_queue_requests", options.max_queue_jobs},
       {"max_queue_bytes", options.max_queue_bytes},
-      {"max_batch_jobs", options.max_batch_jobs},
+      {"max_batch_requests", options.max_batch_jobs},
       {"max_batch_tokens", options.max_batch_tokens},
       {"max_batch_cost", options.max_batch_cost},
       {"fair_quantum", options.fair_quantum},

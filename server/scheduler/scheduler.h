@@ -46,7 +46,7 @@ struct SchedulerOptions {
   int max_consecutive_large = 2;
 };
 
-// INVALID_ARGUMENT naming the option and its range.
+// INVALID_ARGUMENT naming the option, as the server's flags do, and its range.
 absl::Status Validate(const SchedulerOptions& options);
 
 // Thread-safe. Finish() of jobs that it drops runs on the thread that drops them, never under its lock.

@@ -24,7 +24,7 @@ TEST(SchedulerOptions, AreRefusedByName) {
   EXPECT_TRUE(Validate(SchedulerOptions{}).ok());
   SchedulerOptions options;
   options.max_batch_jobs = 0;
-  EXPECT_THAT(Validate(options).message(), HasSubstr("max_batch_jobs: 0"));
+  EXPECT_THAT(Validate(options).message(), HasSubstr("max_batch_requests: 0"));
   options = {};
   options.max_tenant_share = 1.5;
   EXPECT_THAT(Validate(options).message(), HasSubstr("max_tenant_share"));

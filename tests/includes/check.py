@@ -42,7 +42,7 @@ RULES = {
     "kernels/cuda/ptx": {"cuda"},
     "kernels/cuda/tile": {"cuda", "kernels/cuda/ptx"},
     "server/clock": {"absl"},
-    "server/memory": {"absl"},
+    "server/memory": {"absl", "server/clock"},
     "server/scheduler": {"absl", "server/clock", "server/cache"},
     "server/request": {"absl", "kernels/*.h", "server/memory", "server/scheduler"},
     "server/device": {"absl", "kernels/*.h", "kernels/cpu", "server/clock", "server/memory"},

@@ -51,6 +51,7 @@ TEST(ServerInfoTest, SaysWhatIsServedAndRefused) {
   ServerConfig config = TestServer::Config();
   config.revision = "r1";
   config.attend.max_stream_calls = 7;
+  config.attend.request.max_request_cost = 1 << 30;
   config.scheduler.max_queue_jobs = 9;
   TestServer server("", config);
   const v1::GetServerInfoResponse info = server.Info();
@@ -64,6 +65,7 @@ TEST(ServerInfoTest, SaysWhatIsServedAndRefused) {
   EXPECT_EQ(info.limits().max_message_bytes(), static_cast<uint64_t>(config.max_message_bytes));
   EXPECT_EQ(info.limits().max_inflight_bytes(), static_cast<uint64_t>(config.max_inflight_bytes));
   EXPECT_EQ(info.limits().max_stream_calls(), 7u);
+  EXPECT_EQ(info.limits().max_request_cost(), uint64_t{1} << 30);
   EXPECT_EQ(info.limits().max_queue_requests(), 9u);
   EXPECT_EQ(info.occupancy().staging_bytes(), static_cast<uint64_t>(config.staging_bytes));
   EXPECT_EQ(info.occupancy().staging_used_bytes(), 0u);

@@ -196,13 +196,23 @@ TEST_F(StripeTest, LateStreamOfACallThatHasEndedGetsTheSameAnswer) {
 
 TEST_F(StripeTest, CallsThatWaitForTheirStreamsAreBounded) {
   ServerConfig config = TestServer::Config();
-  config.attend.max_striped_calls = 2;
+  config.attend.max_striped_calls = 4;
   TestServer server("", config);
-  const auto stream = NewStream(server);
-  for (uint64_t id = 1; id <= 3; ++id) {
-    stream->Send(Opening(id, Header({4}), 0, 2, std::string(16, static_cast<char>('a' + id))));
-  }
-  const StreamedAnswer refused = stream->Await(3);
+  const auto mine = NewStream(server, "mine");
+  const auto yours = NewStream(server, "yours");
+  const auto theirs = NewStream(server, "theirs");
+  const auto open = [](StreamClient& stream, uint64_t id) {
+    stream.Send(Opening(id, Header({4}), 0, 2, std::string(16, static_cast<char>('a' + id))));
+  };
+  open(*mine, 1);
+  server.AwaitOccupancy([](const v1::Occupancy& occupancy) { return occupancy.staging_used_bytes() > 0; });
+  const uint64_t four = 4 * server.Info().occupancy().staging_used_bytes();
+  open(*mine, 2);
+  open(*yours, 1);
+  open(*yours, 2);
+  server.AwaitOccupancy([&](const v1::Occupancy& occupancy) { return occupancy.staging_used_bytes() == four; });
+  theirs->Send(Opening(1, Header({4}), 0, 2));
+  const StreamedAnswer refused = theirs->Await(1);
   EXPECT_EQ(refused.status.code(), static_cast<int>(grpc::StatusCode::RESOURCE_EXHAUSTED));
   EXPECT_GE(refused.status.retry_after_ms(), 1u);
   EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"stripes\"}"], 1);
@@ -211,7 +221,6 @@ TEST_F(StripeTest, CallsThatWaitForTheirStreamsAreBounded) {
 TEST_F(StripeTest, OneTenantLeavesOthersRoomToWait) {
   ServerConfig config = TestServer::Config();
   config.attend.max_striped_calls = 4;
-  config.attend.max_tenant_memory_share = 0.5;
   TestServer server("", config);
   const auto greedy = NewStream(server, "greedy");
   for (uint64_t id = 1; id <= 3; ++id) {

@@ -36,7 +36,6 @@ ServerConfig TestServer::Config() {
   config.threads = 2;
   config.staging_bytes = 8 << 20;
   config.max_inflight_bytes = 32 << 20;
-  config.attend.max_tenant_memory_share = 1;
   return config;
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "server/clock/clock.h"
 #include "server/logging.h"
 
 namespace tessera {
@@ -21,7 +22,8 @@ void ExitWatchdog::Arm(absl::Duration timeout) {
 void ExitWatchdog::Run(absl::Duration timeout) {
   {
     absl::MutexLock lock(&mutex_);
-    if (mutex_.AwaitWithTimeout(absl::Condition(&stopped_), timeout)) return;
+    Clock* const clock = Clock::Real();
+    if (clock->AwaitWithDeadline(&mutex_, absl::Condition(&stopped_), clock->Now() + timeout)) return;
   }
   Log(LogLevel::kError, "exit_forced", {{"after", absl::FormatDuration(timeout)}});
   FlushLog();

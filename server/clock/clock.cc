@@ -1,24 +1,14 @@
 #include "server/clock/clock.h"
 
 #include "absl/time/clock.h"
+#include "server/clock/monotonic_clock.h"
 
 namespace tessera {
-namespace {
 
-class RealClock final : public Clock {
- public:
-  absl::Time Now() const override { return absl::Now(); }
-
-  bool AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition, absl::Time deadline) override
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    return mutex->AwaitWithDeadline(condition, deadline);
-  }
-};
-
-}  // namespace
+absl::Time Clock::FromSystem(absl::Time time) const { return Now() + (time - absl::Now()); }
 
 Clock* Clock::Real() {
-  static RealClock* const clock = new RealClock;
+  static MonotonicClock* const clock = new MonotonicClock;
   return clock;
 }
 

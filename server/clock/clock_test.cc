@@ -3,31 +3,20 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "server/clock/fake_clock.h"
 
 namespace tessera {
 namespace {
 
-TEST(RealClock, PastDeadlineReturnsAtOnce) {
-  absl::Mutex mutex;
-  bool flag = false;
-  absl::MutexLock lock(&mutex);
-  EXPECT_FALSE(Clock::Real()->AwaitWithDeadline(&mutex, absl::Condition(&flag), Clock::Real()->Now()));
-}
-
-TEST(RealClock, ConditionEndsTheWait) {
-  absl::Mutex mutex;
-  bool flag = false;
-  std::thread setter([&] {
-    absl::MutexLock lock(&mutex);
-    flag = true;
-  });
-  {
-    absl::MutexLock lock(&mutex);
-    EXPECT_TRUE(Clock::Real()->AwaitWithDeadline(&mutex, absl::Condition(&flag), absl::InfiniteFuture()));
-  }
-  setter.join();
+TEST(Clock, TimesOfDayKeepTheirDistance) {
+  FakeClock clock;
+  const absl::Time before = absl::Now();
+  const absl::Time converted = clock.FromSystem(before + absl::Hours(1));
+  EXPECT_LE(converted, clock.Now() + absl::Hours(1));
+  EXPECT_GE(converted, clock.Now() + absl::Hours(1) - (absl::Now() - before));
+  EXPECT_EQ(clock.FromSystem(absl::InfiniteFuture()), absl::InfiniteFuture());
 }
 
 TEST(FakeClock, StandsStillUntilAdvanced) {

@@ -19,7 +19,7 @@ absl::StatusOr<std::string> TenantOf(const grpc::CallbackServerContext& context)
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock) {
   const std::chrono::system_clock::time_point deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
-  return clock.Now() + (absl::FromChrono(deadline) - absl::Now());
+  return clock.FromSystem(absl::FromChrono(deadline));
 }
 
 absl::Status CancellationReason(const grpc::CallbackServerContext& context) {

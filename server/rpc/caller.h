@@ -20,7 +20,7 @@ inline constexpr size_t kMaxTenantBytes = 64;
 // The tenant, or kDefaultTenant where none is named. INVALID_ARGUMENT above kMaxTenantBytes.
 absl::StatusOr<std::string> TenantOf(const grpc::CallbackServerContext& context);
 
-// The RPC's deadline on `clock`: as far from its now as gRPC's deadline is from the system's.
+// The RPC's deadline on `clock`. gRPC gives it as a time of day: ask once, on arrival.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock);
 
 // Why gRPC cancels the RPC: DEADLINE_EXCEEDED or CANCELLED. It tells a deadline that passed from a client that gave up

@@ -15,6 +15,7 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
+#include "server/engine/attend_runner.h"
 #include "server/metrics/process_collector.h"
 #include "server/metrics/scrape_gauges.h"
 #include "server/version.h"
@@ -123,9 +124,10 @@ absl::Status Server::Listen() {
   if (grpc_server_ == nullptr) return absl::UnavailableError("gRPC's server did not start");
   for (const char* name : kServiceNames) grpc_server_->GetHealthCheckService()->SetServingStatus(name, true);
   // So late that a device that is lost at once finds everything there.
-  engine_ = std::make_unique<Engine>(config_.engine, device_, &scheduler_, clock_, &observer_,
-                                     Engine::LossFns{[this](const absl::Status& told) { OnDeviceLost(told); },
-                                                     [this](const absl::Status& why) { on_fatal_(why); }});
+  engine_ =
+      std::make_unique<Engine>(config_.engine, std::make_unique<AttendRunner>(device_), &scheduler_, clock_, &observer_,
+                               Engine::LossFns{[this](const absl::Status& told) { OnDeviceLost(told); },
+                                               [this](const absl::Status& why) { on_fatal_(why); }});
   listener_->Start(std::move(acceptor));
   return absl::OkStatus();
 }
@@ -157,9 +159,9 @@ bool Server::Drain(absl::Duration timeout) {
 }
 
 bool Server::AwaitMemory(absl::Duration timeout) const {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = Clock::Real()->Now() + timeout;
   while (budget_.in_use() > 0 || device_->staging().in_use() > 0) {
-    if (absl::Now() >= deadline) return false;
+    if (Clock::Real()->Now() >= deadline) return false;
     absl::SleepFor(absl::Milliseconds(1));
   }
   return true;

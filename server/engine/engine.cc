@@ -10,12 +10,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "server/request/attend_job.h"
+#include "server/request/device_job.h"
 
 namespace tessera {
 namespace {
-
-using AttendJobPtr = std::shared_ptr<AttendJob>;
 
 absl::Status DeviceLost() { return absl::UnavailableError("device lost"); }
 
@@ -24,11 +22,11 @@ absl::Status DeviceLost() { return absl::UnavailableError("device lost"); }
 // What the threads work on.
 class Engine::Core {
  public:
-  Core(const EngineOptions& options, Device* device, Scheduler* scheduler, Clock* clock, EngineObserver* observer,
-       LossFns on_loss)
+  Core(const EngineOptions& options, std::unique_ptr<BatchRunner> runner, Scheduler* scheduler, Clock* clock,
+       EngineObserver* observer, LossFns on_loss)
       : options_(options),
-        device_(device),
-        info_(device->info()),
+        runner_(std::move(runner)),
+        info_(runner_->info()),
         scheduler_(scheduler),
         clock_(clock),
         observer_(observer),
@@ -48,8 +46,8 @@ class Engine::Core {
 
  private:
   struct Slot {
-    std::vector<AttendJobPtr> in_flight;     // the batch that the slot is busy with
-    absl::Span<const AttendJobPtr> running;  // those of the call of Device::Run that is under way
+    std::vector<DeviceJobPtr> in_flight;     // the batch that the slot is busy with
+    absl::Span<const DeviceJobPtr> running;  // those of the call of Device::Run that is under way
     std::stop_source stop;                   // of that call
     int64_t looks_left = 0;                  // of the watchdog, before that call hangs
     bool hung = false;                       // that call has hung
@@ -66,20 +64,20 @@ class Engine::Core {
   static constexpr int64_t kNeverHangs = std::numeric_limits<int64_t>::max();
 
   // Moves a batch's jobs to kRunning; those that have ended or expired are dropped.
-  std::vector<AttendJobPtr> Launchable(std::vector<JobPtr> batch);
+  std::vector<DeviceJobPtr> Launchable(std::vector<JobPtr> batch);
   // False where the job has ended, or has expired and so is ended here.
   bool StillWanted(Job& job, Job::State where);
 
-  End RunBatch(int slot, const std::vector<AttendJobPtr>& jobs);
-  End RunAndFinish(int slot, absl::Span<const AttendJobPtr> jobs);
-  End RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, BatchOutcome* outcome);
+  End RunBatch(int slot, const std::vector<DeviceJobPtr>& jobs);
+  End RunAndFinish(int slot, absl::Span<const DeviceJobPtr> jobs);
+  End RunOnDevice(int slot, absl::Span<const DeviceJobPtr> jobs, BatchOutcome* outcome);
 
   // Ends the jobs that run and whose deadline has passed.
   void ExpireRunning();
   // Asks the device to stop what nobody wants any more.
   void StopUnwanted();
   // Looks that a call of Device::Run may last.
-  int64_t LooksFor(absl::Span<const AttendJobPtr> jobs) const;
+  int64_t LooksFor(absl::Span<const DeviceJobPtr> jobs) const;
   // Counts a look for every call that is under way, and marks those that hang; returns whether there are new ones.
   bool MarkHung();
   // Ends everything, once.
@@ -89,7 +87,7 @@ class Engine::Core {
   bool AllEndedOrHung() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const EngineOptions options_;
-  Device* const device_;
+  const std::unique_ptr<BatchRunner> runner_;
   const DeviceInfo info_;
   Scheduler* const scheduler_;
   Clock* const clock_;
@@ -105,7 +103,7 @@ class Engine::Core {
 
 void Engine::Core::RunSlot(int slot) {
   for (std::vector<JobPtr> batch; !(batch = scheduler_->TakeBatch()).empty();) {
-    const std::vector<AttendJobPtr> jobs = Launchable(std::move(batch));
+    const std::vector<DeviceJobPtr> jobs = Launchable(std::move(batch));
     switch (jobs.empty() ? End::kStopped : RunBatch(slot, jobs)) {
       case End::kDone:
         scheduler_->BatchDone();
@@ -121,13 +119,13 @@ void Engine::Core::RunSlot(int slot) {
   slots_[slot].ended = true;
 }
 
-std::vector<AttendJobPtr> Engine::Core::Launchable(std::vector<JobPtr> batch) {
-  std::vector<AttendJobPtr> jobs;
+std::vector<DeviceJobPtr> Engine::Core::Launchable(std::vector<JobPtr> batch) {
+  std::vector<DeviceJobPtr> jobs;
   jobs.reserve(batch.size());
   for (JobPtr& job : batch) {
     if (!StillWanted(*job, Job::State::kBatched)) continue;
     if (job->Advance(Job::State::kBatched, Job::State::kRunning)) {
-      jobs.push_back(std::static_pointer_cast<AttendJob>(std::move(job)));
+      jobs.push_back(std::static_pointer_cast<DeviceJob>(std::move(job)));
     } else {
       observer_->OnDropped(absl::StatusCode::kCancelled, Job::State::kBatched);
     }
@@ -143,7 +141,7 @@ bool Engine::Core::StillWanted(Job& job, Job::State where) {
   return false;
 }
 
-Engine::Core::End Engine::Core::RunBatch(int slot, const std::vector<AttendJobPtr>& jobs) {
+Engine::Core::End Engine::Core::RunBatch(int slot, const std::vector<DeviceJobPtr>& jobs) {
   bool lost;
   {
     absl::MutexLock lock(&mutex_);
@@ -151,17 +149,17 @@ Engine::Core::End Engine::Core::RunBatch(int slot, const std::vector<AttendJobPt
     if (!lost) slots_[slot].in_flight = jobs;
   }
   if (lost) {
-    for (const AttendJobPtr& job : jobs) job->Finish(DeviceLost());
+    for (const DeviceJobPtr& job : jobs) job->Finish(DeviceLost());
     return End::kStopped;
   }
   const End end = RunAndFinish(slot, jobs);
-  std::vector<AttendJobPtr> done;  // let go of after the lock; `jobs` keeps them until then
+  std::vector<DeviceJobPtr> done;  // let go of after the lock; `jobs` keeps them until then
   absl::MutexLock lock(&mutex_);
   done.swap(slots_[slot].in_flight);
   return end;
 }
 
-Engine::Core::End Engine::Core::RunAndFinish(int slot, absl::Span<const AttendJobPtr> jobs) {
+Engine::Core::End Engine::Core::RunAndFinish(int slot, absl::Span<const DeviceJobPtr> jobs) {
   const absl::Time launched = clock_->Now();
   BatchOutcome outcome;
   const End end = RunOnDevice(slot, jobs, &outcome);
@@ -171,17 +169,12 @@ Engine::Core::End Engine::Core::RunAndFinish(int slot, absl::Span<const AttendJo
   } else if (end == End::kStopped) {
     return end;  // every job has ended already
   } else if (outcome.status.ok()) {
-    const absl::Time finished = clock_->Now();
-    for (const AttendJobPtr& job : jobs) {
-      job->times().launched = launched;
-      job->times().finished = finished;
-      job->times().batch_jobs = static_cast<int64_t>(jobs.size());
-      job->Finish(absl::OkStatus());
-    }
+    const DeviceJob::Run run = {launched, clock_->Now(), static_cast<int64_t>(jobs.size())};
+    for (const DeviceJobPtr& job : jobs) job->Complete(run);
   } else if (jobs.size() == 1) {
     jobs[0]->Finish(outcome.status);
   } else {
-    for (const AttendJobPtr& job : jobs) {
+    for (const DeviceJobPtr& job : jobs) {
       if (!StillWanted(*job, Job::State::kRunning)) continue;
       if (RunAndFinish(slot, {&job, 1}) == End::kAbandoned) return End::kAbandoned;
     }
@@ -189,17 +182,7 @@ Engine::Core::End Engine::Core::RunAndFinish(int slot, absl::Span<const AttendJo
   return End::kDone;
 }
 
-Engine::Core::End Engine::Core::RunOnDevice(int slot, absl::Span<const AttendJobPtr> jobs, BatchOutcome* outcome) {
-  std::vector<BatchItem> items;
-  items.reserve(jobs.size());
-  int64_t tokens = 0;
-  for (const AttendJobPtr& job : jobs) {
-    items.push_back({.input = {job->input().data(), job->input().size()},
-                     .output = {job->output().data(), job->output().size()},
-                     .sequences = job->sequences()});
-    tokens += job->shape().q_tokens;
-  }
-  const AttentionParams& params = jobs[0]->shape().params;
+Engine::Core::End Engine::Core::RunOnDevice(int slot, absl::Span<const DeviceJobPtr> jobs, BatchOutcome* outcome) {
   const std::stop_source stop;
   {
     absl::MutexLock lock(&mutex_);
@@ -208,7 +191,7 @@ Engine::Core::End Engine::Core::RunOnDevice(int slot, absl::Span<const AttendJob
     call.stop = stop;
     call.looks_left = LooksFor(jobs);
   }
-  *outcome = device_->Run(slot, params, items, stop.get_token());
+  *outcome = runner_->Run(slot, jobs, stop.get_token());
   {
     absl::MutexLock lock(&mutex_);
     Slot& call = slots_[slot];
@@ -216,14 +199,16 @@ Engine::Core::End Engine::Core::RunOnDevice(int slot, absl::Span<const AttendJob
     call.hung = false;
     if (abandoned_) return End::kAbandoned;
   }
-  observer_->OnBatch(info_, params.dtype, static_cast<int64_t>(jobs.size()), tokens, *outcome);
+  int64_t tokens = 0;
+  for (const DeviceJobPtr& job : jobs) tokens += job->traits().tokens;
+  observer_->OnBatch(info_, jobs[0]->dtype(), static_cast<int64_t>(jobs.size()), tokens, *outcome);
   return stop.stop_requested() ? End::kStopped : End::kDone;
 }
 
-int64_t Engine::Core::LooksFor(absl::Span<const AttendJobPtr> jobs) const {
+int64_t Engine::Core::LooksFor(absl::Span<const DeviceJobPtr> jobs) const {
   if (options_.hang_timeout == absl::ZeroDuration()) return kNeverHangs;
   double cost = 0;
-  for (const AttendJobPtr& job : jobs) cost += static_cast<double>(job->traits().cost);
+  for (const DeviceJobPtr& job : jobs) cost += static_cast<double>(job->traits().cost);
   const absl::Duration longest = options_.hang_timeout + absl::Seconds(cost / options_.slowest_pace);
   const double looks =
       std::ceil(absl::FDivDuration(longest, options_.watchdog_period)) + 1;  // the first may come at once
@@ -248,22 +233,22 @@ void Engine::Core::Watch() {
 
 void Engine::Core::ExpireRunning() {
   const absl::Time now = clock_->Now();
-  std::vector<AttendJobPtr> expired;  // finished after the lock
+  std::vector<DeviceJobPtr> expired;  // finished after the lock
   {
     absl::MutexLock lock(&mutex_);
     for (const Slot& slot : slots_) {
-      for (const AttendJobPtr& job : slot.running) {
+      for (const DeviceJobPtr& job : slot.running) {
         if (job->traits().deadline <= now && job->state() != Job::State::kDone) expired.push_back(job);
       }
     }
   }
-  for (const AttendJobPtr& job : expired) {
+  for (const DeviceJobPtr& job : expired) {
     job->Finish(absl::DeadlineExceededError("the deadline passed while the call was run"));
   }
 }
 
 void Engine::Core::StopUnwanted() {
-  const auto ended = [](const AttendJobPtr& job) { return job->state() == Job::State::kDone; };
+  const auto ended = [](const DeviceJobPtr& job) { return job->state() == Job::State::kDone; };
   std::vector<std::stop_source> stops;  // what hears of them is the device's, and runs with no lock held
   {
     absl::MutexLock lock(&mutex_);
@@ -288,7 +273,7 @@ bool Engine::Core::MarkHung() {
 }
 
 void Engine::Core::Lose(const absl::Status& why) {
-  std::vector<AttendJobPtr> in_flight;
+  std::vector<DeviceJobPtr> in_flight;
   {
     absl::MutexLock lock(&mutex_);
     if (lost_) return;
@@ -297,7 +282,7 @@ void Engine::Core::Lose(const absl::Status& why) {
   }
   on_loss_.on_lost(DeviceLost());
   scheduler_->Close(DeviceLost());
-  for (const AttendJobPtr& job : in_flight) job->Finish(DeviceLost());
+  for (const DeviceJobPtr& job : in_flight) job->Finish(DeviceLost());
   scheduler_->Abort(DeviceLost());
   on_loss_.on_fatal(why);
 }
@@ -322,9 +307,9 @@ bool Engine::Core::AllEndedOrHung() const {
   return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.ended || slot.hung; });
 }
 
-Engine::Engine(const EngineOptions& options, Device* device, Scheduler* scheduler, Clock* clock,
+Engine::Engine(const EngineOptions& options, std::unique_ptr<BatchRunner> runner, Scheduler* scheduler, Clock* clock,
                EngineObserver* observer, LossFns on_loss)
-    : core_(std::make_shared<Core>(options, device, scheduler, clock, observer, std::move(on_loss))) {
+    : core_(std::make_shared<Core>(options, std::move(runner), scheduler, clock, observer, std::move(on_loss))) {
   for (int slot = 0; slot < core_->slots(); ++slot) {
     slots_.emplace_back([core = core_, slot] { core->RunSlot(slot); });
   }

@@ -29,6 +29,7 @@
 #include "absl/time/time.h"
 #include "server/clock/clock.h"
 #include "server/device/device.h"
+#include "server/engine/batch_runner.h"
 #include "server/scheduler/scheduler.h"
 
 namespace tessera {
@@ -56,7 +57,8 @@ struct EngineOptions {
   absl::Duration watchdog_period = absl::Milliseconds(5);
 };
 
-// One device. Several engines may share a scheduler. Every job in the scheduler is an AttendJob.
+// One device. Several engines may share a scheduler. Every job in the scheduler is a DeviceJob of a kind that the
+// runner knows.
 class Engine {
  public:
   // Both run once, on an engine thread, when the device is lost: sticky error or hang. Neither may destroy the engine.
@@ -71,14 +73,14 @@ class Engine {
   // A slot that hangs keeps the destructor this long, in real time.
   static constexpr absl::Duration kHungSlotGrace = absl::Seconds(1);
 
-  // The device, scheduler, clock and observer outlive the engine. Starts the threads.
-  Engine(const EngineOptions& options, Device* device, Scheduler* scheduler, Clock* clock, EngineObserver* observer,
-         LossFns on_loss);
+  // The runner's device, the scheduler, clock and observer outlive the engine. Starts the threads.
+  Engine(const EngineOptions& options, std::unique_ptr<BatchRunner> runner, Scheduler* scheduler, Clock* clock,
+         EngineObserver* observer, LossFns on_loss);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   // Closes the scheduler, lets waiting jobs run, joins the threads. A slot that hangs for ever is abandoned with its
-  // jobs: its thread touches nothing but them and the device after this, so the device must live as long as the
-  // process.
+  // jobs: its thread touches nothing but them, the runner and the device after this, so the device must live as long as
+  // the process.
   ~Engine();
 
  private:

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "server/clock/fake_clock.h"
 #include "server/device/fault_device.h"
+#include "server/engine/attend_runner.h"
 #include "server/engine/engine.h"
 #include "server/request/attend_job.h"
 
@@ -123,7 +124,8 @@ class EngineTest : public testing::Test {
   void Start(const std::string& script, int slots = 1, EngineOptions options = {}) {
     device_ = std::make_unique<FaultDevice>(std::make_unique<CopyingDevice>(slots), *ParseFaultScript(script), &clock_);
     scheduler_.emplace(SchedulerOptions{}, &clock_);
-    engine_ = std::make_unique<Engine>(options, device_.get(), &*scheduler_, &clock_, &observer_,
+    engine_ = std::make_unique<Engine>(options, std::make_unique<AttendRunner>(device_.get()), &*scheduler_, &clock_,
+                                       &observer_,
                                        Engine::LossFns{[this](const absl::Status& told) {
                                                          EXPECT_TRUE(told_.ok()) << "on_lost runs once";
                                                          told_ = told;
@@ -150,8 +152,8 @@ class EngineTest : public testing::Test {
     std::memset(output.data(), 0xEE, output.size());
     const TestCallPtr& call = calls_.emplace_back(std::make_shared<TestCall>());
     call->job = std::make_shared<AttendJob>(
-        Job::Traits{.key = AttendJob::Key(params), .cost = cost, .deadline = clock_.Now() + timeout}, shape,
-        std::move(input), std::move(output), ByteBudget::Charge(),
+        Job::Traits{.key = AttendJob::Key(params), .cost = cost, .tokens = tokens, .deadline = clock_.Now() + timeout},
+        shape, std::move(input), std::move(output), ByteBudget::Charge(),
         [call = call.get()](const absl::Status& status, Job::State where) {
           call->status = status;
           call->where = where;

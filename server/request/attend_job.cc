@@ -56,7 +56,7 @@ class SequenceWalk {
 
 AttendJob::AttendJob(Traits traits, AttendShape shape, StagingBuffer input, StagingBuffer output,
                      ByteBudget::Charge charge, DoneFn done)
-    : Job(std::move(traits)),
+    : DeviceJob(std::move(traits), shape.params.dtype),
       shape_(std::move(shape)),
       input_(std::move(input)),
       output_(std::move(output)),
@@ -82,6 +82,6 @@ BatchKey AttendJob::Key(const AttentionParams& params) {
   return key;
 }
 
-void AttendJob::OnDone(const absl::Status& status, State where) { std::exchange(done_, nullptr)(status, where); }
+void AttendJob::OnEnded(const absl::Status& status, State where) { std::exchange(done_, nullptr)(status, where); }
 
 }  // namespace tessera

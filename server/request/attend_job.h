@@ -1,4 +1,4 @@
-// One Attend call inside the server: where its bytes are, what is to be computed, and when each stage was reached.
+// One Attend call inside the server: where its bytes are, and what is to be computed.
 #ifndef TESSERA_SERVER_REQUEST_ATTEND_JOB_H_
 #define TESSERA_SERVER_REQUEST_ATTEND_JOB_H_
 
@@ -7,30 +7,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "kernels/attention.h"
 #include "server/memory/byte_budget.h"
 #include "server/memory/staging_pool.h"
 #include "server/request/attend_shape.h"
+#include "server/request/device_job.h"
 #include "server/scheduler/job.h"
 
 namespace tessera {
 
-// Times at which a job passed from stage to stage; unset ones are InfinitePast.
-//
-// The RPC writes `received` and `queued` before it enqueues the job. The engine writes the rest just before it ends the
-// job with OK; they mean nothing, and must not be read, where the job ended otherwise.
-struct JobTimes {
-  absl::Time received = absl::InfinitePast();  // its first message, which gRPC has whole by then
-  absl::Time queued = absl::InfinitePast();
-  absl::Time launched = absl::InfinitePast();  // its batch was handed to the device
-  absl::Time finished = absl::InfinitePast();  // its outputs were in staging memory
-  int64_t batch_jobs = 0;                      // jobs that ran together with it, itself included
-};
-
 // Owned by shared_ptr: the RPC holds it until the answer is sent, the engine while it runs. Its buffers live as long as
 // it does, so a call that is cancelled while it runs keeps its memory until the device has let go of it.
-class AttendJob final : public Job {
+class AttendJob final : public DeviceJob {
  public:
   // Runs once, on the thread that ended the job, with no lock of the scheduler or engine held. Must not block.
   using DoneFn = std::function<void(const absl::Status& status, State where)>;
@@ -45,20 +33,18 @@ class AttendJob final : public Job {
   const std::vector<SequenceView>& sequences() const { return sequences_; }
   StagingBuffer& input() { return input_; }
   StagingBuffer& output() { return output_; }
-  JobTimes& times() { return times_; }
 
   // Every field of `params`, packed without loss: equal keys mean equal parameters.
   static BatchKey Key(const AttentionParams& params);
 
  private:
-  void OnDone(const absl::Status& status, State where) override;
+  void OnEnded(const absl::Status& status, State where) override;
 
   const AttendShape shape_;
   StagingBuffer input_;
   StagingBuffer output_;
   std::vector<SequenceView> sequences_;
   ByteBudget::Charge charge_;
-  JobTimes times_;
   DoneFn done_;
 };
 

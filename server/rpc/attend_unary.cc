@@ -56,8 +56,9 @@ grpc::ServerUnaryReactor* AttendUnary::Start(const AttendEnvironment& environmen
     return call;
   }
   const std::shared_ptr<AttendJob> job = call->job_;
-  job->times().queued = environment.clock->Now();
-  environment.observer->OnStage(Stage::kReceive, job->times().queued - call->started_);
+  const absl::Time queue_time = environment.clock->Now();
+  job->SetArrival(call->started_, queue_time);
+  environment.observer->OnStage(Stage::kReceive, queue_time - call->started_);
   const absl::Status queued = environment.scheduler->Enqueue(job);
   if (!queued.ok()) job->Finish(WithReason(queued, RejectReason::kQueue));
   return call;
@@ -103,7 +104,6 @@ absl::Status AttendUnary::Receive(const grpc::ByteBuffer& request) {
   ticket_ = std::move(grant->ticket);
   job_ = MakeAttendJob(*std::move(spec), *std::move(tenant), deadline, *std::move(grant),
                        [this](const absl::Status& status, Job::State where) { Answer(status, where); });
-  job_->times().received = started_;
   return absl::OkStatus();
 }
 

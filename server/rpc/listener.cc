@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/time/clock.h"
+#include "server/clock/clock.h"
 
 namespace tessera {
 namespace {
@@ -112,7 +112,7 @@ bool Listener::Shed(int socket) {
 }
 
 void Listener::Take(int socket, int fd) {
-  if (!connections_.HasRoom(absl::Now())) {
+  if (!connections_.HasRoom(Clock::Real()->Now())) {
     observer_->OnRejected(RejectReason::kConnections);
     close(fd);
     return;

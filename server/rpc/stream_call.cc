@@ -115,6 +115,7 @@ void StreamCall::Receive(uint64_t offset, const wire::PayloadRef& payload) {
 
 void StreamCall::QueueIfComplete() {
   std::shared_ptr<AttendJob> job;
+  absl::Time queue_time;
   {
     absl::MutexLock lock(&mutex_);
     if (ended_.has_value() || job_ != nullptr) return;
@@ -126,11 +127,11 @@ void StreamCall::QueueIfComplete() {
                          });
     spec_.reset();
     grant_.reset();
-    job_->times().received = opened_;
-    job_->times().queued = environment_.clock->Now();
+    queue_time = environment_.clock->Now();
+    job_->SetArrival(opened_, queue_time);
     job = job_;
   }
-  environment_.observer->OnStage(Stage::kReceive, job->times().queued - opened_);
+  environment_.observer->OnStage(Stage::kReceive, queue_time - opened_);
   const absl::Status queued = environment_.scheduler->Enqueue(job);
   if (!queued.ok()) job->Finish(WithReason(queued, RejectReason::kQueue));
 }

@@ -90,6 +90,7 @@ class Worker {
 namespace grpc::internal {
 
 void ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
+  __tsan_acquire(this);
   if (inline_ondone) {
     CallOnDone();
   } else {
@@ -105,6 +106,7 @@ void ServerCallbackCall::CallOnCancel(ServerReactor* reactor) {
   Ref();  // the call must not end before
   Worker::Get().Run([this, reactor] {
     reactor->OnCancel();
+    __tsan_release(this);  // whoever finds that the call is done may count in the library, unseen
     MaybeDone();
   });
 }

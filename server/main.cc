@@ -18,6 +18,7 @@
 #include "server/clock/clock.h"
 #include "server/exit_watchdog.h"
 #include "server/flags.h"
+#include "server/grpc_log.h"
 #include "server/logging.h"
 #include "server/open_device.h"
 #include "server/server.h"
@@ -157,6 +158,7 @@ int Serve(ServerConfig config) {
 int main(int argc, char** argv) {
   // A log whose reader has gone must not end the process; writing to it fails instead.
   std::signal(SIGPIPE, SIG_IGN);
+  tessera::RouteGrpcLog();
   tessera::DescribeProgram();
   const absl::StatusOr<tessera::CommandLine> command_line = tessera::ParseCommandLine(argc, argv);
   if (!command_line.ok()) return tessera::Fail(command_line.status());

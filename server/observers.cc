@@ -7,9 +7,13 @@
 
 namespace tessera {
 
-void MetricsObserver::OnRpcStarted(RpcMethod method) { metrics_->RpcStarted(method); }
+void MetricsObserver::OnRpcStarted(RpcMethod method) {
+  open_rpcs_->Started();
+  metrics_->RpcStarted(method);
+}
 
 void MetricsObserver::OnRpcHandled(RpcMethod method, absl::StatusCode code, absl::Duration time) {
+  open_rpcs_->Ended();
   metrics_->RpcHandled(method, static_cast<int>(code), absl::ToDoubleSeconds(time));
   if (LogEnabled(LogLevel::kDebug)) {
     Log(LogLevel::kDebug, "rpc",

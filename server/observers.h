@@ -10,15 +10,16 @@
 #include "server/metrics/scrape_gauges.h"
 #include "server/metrics/server_metrics.h"
 #include "server/rpc/admission.h"
+#include "server/rpc/open_rpcs.h"
 #include "server/rpc/rpc_observer.h"
 #include "server/scheduler/scheduler.h"
 
 namespace tessera {
 
-// Thread-safe. The metrics outlive it.
+// Thread-safe. The metrics and the count of RPCs outlive it.
 class MetricsObserver final : public RpcObserver, public EngineObserver {
  public:
-  explicit MetricsObserver(ServerMetrics* metrics) : metrics_(metrics) {}
+  MetricsObserver(ServerMetrics* metrics, OpenRpcs* open_rpcs) : metrics_(metrics), open_rpcs_(open_rpcs) {}
 
   void OnRpcStarted(RpcMethod method) override;
   // Also logs the RPC at debug level.
@@ -36,6 +37,7 @@ class MetricsObserver final : public RpcObserver, public EngineObserver {
 
  private:
   ServerMetrics* const metrics_;
+  OpenRpcs* const open_rpcs_;
 };
 
 // Gauges of the queue, of the bytes in flight, and of the device's memory. All outlive `gauges`.

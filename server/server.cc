@@ -90,7 +90,7 @@ Server::Server(const ServerConfig& config, Device* device, Clock* clock, FatalFn
       on_fatal_(std::move(on_fatal)),
       metrics_({kVersion, config.revision, device->info().backend},
                {{absl::StrCat(device->info().index), device->info().name, device->info().kernel}}),
-      observer_(&metrics_),
+      observer_(&metrics_, &open_rpcs_),
       budget_(BudgetLimits(config, static_cast<int64_t>(device->staging().capacity())), clock),
       admission_(config.max_message_bytes, &budget_, &device->staging(), clock),
       scheduler_(SchedulerOptionsFor(config, device->info().backend), clock),
@@ -154,7 +154,8 @@ bool Server::Drain(absl::Duration timeout) {
   if (!drained) scheduler_.Abort(absl::UnavailableError("the server stopped"));
   attention_service_.CloseStreams();
   listener_->Stop();
-  grpc_server_->Shutdown(absl::ToChronoTime(absl::Now() + kFlushTime));
+  open_rpcs_.AwaitQuiet(kQuietTime, Clock::Real()->Now() + kFlushTime - kCloseTime);
+  grpc_server_->Shutdown(absl::ToChronoTime(absl::Now() + kCloseTime));
   return drained;
 }
 

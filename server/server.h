@@ -29,6 +29,7 @@
 #include "server/rpc/attention_service.h"
 #include "server/rpc/deadline_watch.h"
 #include "server/rpc/listener.h"
+#include "server/rpc/open_rpcs.h"
 #include "server/rpc/server_service.h"
 #include "server/scheduler/scheduler.h"
 
@@ -67,8 +68,12 @@ class Server {
 
   // Refuses new calls with UNAVAILABLE, lets admitted ones end until `timeout` has passed, aborts the rest with
   // UNAVAILABLE, and closes the connections. Returns whether all calls ended by themselves.
+  //
+  // gRPC cancels calls that come while it shuts down, and their callers cannot tell why. So, once every call has ended,
+  // connections are accepted no more, but calls on those that are open go on being refused with UNAVAILABLE until none
+  // has come for kQuietTime and the last answer has been sent, or most of kFlushTime has passed.
   bool Drain(absl::Duration timeout);
-  // Time that Drain gives answers to reach their clients, once every call has ended.
+  // What Drain takes at most after `timeout`.
   static constexpr absl::Duration kFlushTime = absl::Seconds(5);
 
   // Waits, in real time, until no memory of a call or message is held: a connection may hold slices of answers beyond
@@ -77,6 +82,11 @@ class Server {
   bool AwaitMemory(absl::Duration timeout) const;
 
  private:
+  // Shorter than kDrainRetry, so that who was refused comes back when it is over.
+  static constexpr absl::Duration kQuietTime = absl::Milliseconds(100);
+  // Of kFlushTime: how long gRPC may take to close the connections.
+  static constexpr absl::Duration kCloseTime = absl::Milliseconds(500);
+
   Server(const ServerConfig& config, Device* device, Clock* clock, FatalFn on_fatal);
 
   absl::Status Listen();
@@ -90,6 +100,7 @@ class Server {
   const FatalFn on_fatal_;
 
   ServerMetrics metrics_;
+  OpenRpcs open_rpcs_;
   MetricsObserver observer_;
   ByteBudget budget_;
   Admission admission_;

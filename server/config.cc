@@ -117,6 +117,7 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            Validate(SchedulerOptionsFor(config, config.backend)),
            CheckShare("max_tenant_memory_share", config.attend.max_tenant_memory_share),
            CheckPositive("assembly_timeout", config.attend.assembly_timeout),
+           CheckPositive("max_assembly_time", config.attend.max_assembly_time),
            CheckPositive("send_timeout", config.attend.send_timeout),
            CheckPositive("stripe_timeout", config.attend.stripe_timeout),
            CheckNotNegative("hang_timeout", config.engine.hang_timeout),

@@ -57,6 +57,8 @@ ABSL_FLAG(absl::Duration, stripe_timeout, kDefaults.attend.stripe_timeout,
 
 ABSL_FLAG(absl::Duration, assembly_timeout, kDefaults.attend.assembly_timeout,
           "How long a call of a stream waits for its next chunk");
+ABSL_FLAG(absl::Duration, max_assembly_time, kDefaults.attend.max_assembly_time,
+          "How long all chunks of a call may take to come");
 ABSL_FLAG(absl::Duration, send_timeout, kDefaults.attend.send_timeout,
           "How long a client may leave a message of an answer unread");
 ABSL_FLAG(
@@ -123,6 +125,7 @@ ServerConfig ConfigFromFlags() {
   config.attend.max_striped_calls = absl::GetFlag(FLAGS_max_striped_calls);
   config.attend.stripe_timeout = absl::GetFlag(FLAGS_stripe_timeout);
   config.attend.assembly_timeout = absl::GetFlag(FLAGS_assembly_timeout);
+  config.attend.max_assembly_time = absl::GetFlag(FLAGS_max_assembly_time);
   config.attend.send_timeout = absl::GetFlag(FLAGS_send_timeout);
   config.attend.max_tenant_memory_share = absl::GetFlag(FLAGS_max_tenant_memory_share);
   config.scheduler.max_queue_jobs = absl::GetFlag(FLAGS_max_queue_requests);

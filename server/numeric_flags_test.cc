@@ -44,6 +44,7 @@ const std::vector<Row>& Table() {
       {"max_striped_calls", {"1", "2147483647"}, {"0", "2147483648"}},
       {"stripe_timeout", {"1ns", "inf"}, {"0"}},
       {"assembly_timeout", {"1ns", "inf"}, {"0"}},
+      {"max_assembly_time", {"1ns", "inf"}, {"0"}},
       {"send_timeout", {"1ns", "inf"}, {"0"}},
       {"max_tenant_memory_share", {"1e-300", "1"}, {"0", "1.0000001"}},
       {"max_queue_requests", {"1", "2147483647"}, {"0", "2147483648"}},

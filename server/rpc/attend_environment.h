@@ -23,6 +23,7 @@ struct AttendLimits {
   int64_t max_striped_calls = 1024;                     // waiting for their streams
   absl::Duration stripe_timeout = absl::Seconds(10);    // from the first stream to the last
   absl::Duration assembly_timeout = absl::Seconds(30);  // from one chunk of a call to the next
+  absl::Duration max_assembly_time = absl::Minutes(5);  // from a call's opening to its last chunk
   absl::Duration send_timeout = absl::Seconds(60);      // for gRPC to get rid of a message, its client reading or not
   // Of the byte budget and staging memory: what one tenant may hold, even where no other wants it, in (0, 1].
   double max_tenant_memory_share = 1;

@@ -77,12 +77,19 @@ absl::Status AttendStream::HandleMessage() {
   const std::shared_ptr<StreamCall> call = FindCall(message->id);
   const bool opens = message->header.has_value();
   if (message->cancel) {
-    if (call == nullptr) return absl::OkStatus();
-    if (opens || !message->payload.empty()) {
-      call->End(absl::InvalidArgumentError("cancel: such a message carries nothing else"));
-    } else {
-      call->End(absl::CancelledError("the caller cancelled"));
+    const bool alone = !opens && !message->stripe.has_value() && message->payload.empty();
+    const absl::Status status = alone ? absl::CancelledError("the caller cancelled")
+                                      : absl::InvalidArgumentError("cancel: such a message carries nothing else");
+    if (call != nullptr) {
+      call->End(status);
+    } else if (opens) {
+      Refuse(message->id, status);
     }
+    return absl::OkStatus();
+  }
+  if (message->stripe.has_value() && !opens) {
+    const absl::Status status = absl::InvalidArgumentError("stripe: goes with a header, in a call's opening message");
+    call != nullptr ? call->End(status) : Refuse(message->id, status);
     return absl::OkStatus();
   }
   if (call != nullptr && opens) {
@@ -171,9 +178,8 @@ void AttendStream::AnswerLate(uint64_t id, const absl::Status& status) {
 }
 
 void AttendStream::TakeAnswer(StreamAnswer answer) {
-  const absl::Duration retry_after = absl::IsResourceExhausted(answer.status)
-                                         ? RetryAfter(answer.status, environment_.scheduler->RetryAfter())
-                                         : absl::ZeroDuration();
+  const absl::Duration retry_after =
+      answer.status.ok() ? absl::ZeroDuration() : RetryAfter(answer.status, environment_.scheduler->RetryAfter());
   absl::MutexLock lock(&mutex_);
   if (answer.call != nullptr) {
     const auto call = calls_.find(answer.id);

@@ -27,6 +27,8 @@ absl::Status CheckPayloads(const wire::DecodedAttendRequest& request, const Atte
   return status;
 }
 
+absl::Status NoMessage() { return absl::InvalidArgumentError("the call ended without a message"); }
+
 grpc::ByteBuffer EncodeAnswer(const std::shared_ptr<AttendJob>& job) {
   const AttendShape& shape = job->shape();
   v1::AttendResponse message;
@@ -47,6 +49,10 @@ grpc::ByteBuffer EncodeAnswer(const std::shared_ptr<AttendJob>& job) {
 grpc::ServerUnaryReactor* AttendUnary::Start(const AttendEnvironment& environment, grpc::CallbackServerContext* context,
                                              const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   auto* call = new AttendUnary(environment, context, response);
+  if (!request->Valid()) {
+    call->FinishWithoutMessage();
+    return call;
+  }
   const absl::Status received = call->Receive(*request);
   // The request is gRPC's until the RPC ends, but its slices are not needed any more. The object behind the reference
   // is not const; only the generated signature is.
@@ -118,6 +124,11 @@ void AttendUnary::OnCancel() {
 }
 
 void AttendUnary::OnDone() {
+  if (no_message_) {
+    const absl::Status ending = context_->IsCancelled() ? send_watch_->Reason() : NoMessage();
+    code_ = ending.code();
+    CountEnding(ending, Station::kReceive, environment_.observer);
+  }
   send_watch_->Close();
   const absl::Time now = environment_.clock->Now();
   if (job_ != nullptr && code_ == absl::StatusCode::kOk) {
@@ -125,6 +136,11 @@ void AttendUnary::OnDone() {
   }
   environment_.observer->OnRpcHandled(RpcMethod::kAttend, code_, now - started_);
   delete this;
+}
+
+void AttendUnary::FinishWithoutMessage() {
+  no_message_ = true;
+  Finish(ToGrpcStatus(NoMessage()));
 }
 
 void AttendUnary::Answer(const absl::Status& status, Job::State where) {
@@ -141,8 +157,9 @@ void AttendUnary::Answer(const absl::Status& status, Job::State where) {
 void AttendUnary::FinishWith(const absl::Status& status, Station where) {
   code_ = status.code();
   CountEnding(status, where, environment_.observer);
-  if (absl::IsResourceExhausted(status)) {
-    AddRetryPushback(RetryAfter(status, environment_.scheduler->RetryAfter()), context_);
+  if (!status.ok()) {
+    const absl::Duration retry_after = RetryAfter(status, environment_.scheduler->RetryAfter());
+    if (retry_after > absl::ZeroDuration()) AddRetryPushback(retry_after, context_);
   }
   Finish(ToGrpcStatus(status));
 }

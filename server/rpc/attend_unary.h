@@ -23,7 +23,7 @@
 namespace tessera {
 
 // Owned by gRPC from Start to OnDone, where it deletes itself. FinishWith is called once: by Start while there is no
-// job, by Answer, the job's DoneFn, where there is one.
+// job, by Answer, the job's DoneFn, where there is one; never for a call without a message.
 class AttendUnary final : public grpc::ServerUnaryReactor {
  public:
   // `request` and `response` are the RPC's own and live until OnDone.
@@ -39,6 +39,9 @@ class AttendUnary final : public grpc::ServerUnaryReactor {
   // Charges, parses, checks and copies the message into a job. After an error there is no job.
   absl::Status Receive(const grpc::ByteBuffer& request);
   void Answer(const absl::Status& status, Job::State where);
+  // gRPC hands over a call without a message where its client half-closed, or went away while it sent one. Which of
+  // the two only the RPC's end tells, so that OnDone counts the call.
+  void FinishWithoutMessage();
   // Counts and sends the ending.
   void FinishWith(const absl::Status& status, Station where);
 
@@ -49,6 +52,7 @@ class AttendUnary final : public grpc::ServerUnaryReactor {
   const std::shared_ptr<SendWatch> send_watch_;
   Admission::Ticket ticket_;
   std::shared_ptr<AttendJob> job_;
+  bool no_message_ = false;
   std::atomic<absl::StatusCode> code_ = absl::StatusCode::kOk;
 };
 

@@ -27,7 +27,7 @@ class Outbox {
 
   explicit Outbox(int64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
 
-  // `retry_after` goes with RESOURCE_EXHAUSTED.
+  // `retry_after` goes with an error; 0: nothing.
   void Push(StreamAnswer answer, absl::Duration retry_after);
   // The next message. REQUIRES: !empty().
   Message Pop();

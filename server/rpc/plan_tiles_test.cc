@@ -62,7 +62,13 @@ TEST(PlanTilesTest, RefusalsNameTheField) {
   request.set_head_dim(7);
   EXPECT_THAT(refusal(request), HasSubstr("head_dim"));
   request.set_head_dim(0xffffffffu);
-  EXPECT_THAT(refusal(request), HasSubstr("head_dim"));
+  EXPECT_THAT(refusal(request), HasSubstr("head_dim: 4294967295"));
+  request = {};
+  request.set_stages(0xffffffffu);
+  EXPECT_THAT(refusal(request), HasSubstr("stages: 4294967295"));
+  request = {};
+  request.set_tile(0xffffffffu);
+  EXPECT_THAT(refusal(request), HasSubstr("tile: 4294967295"));
   request = {};
   request.set_tile(100);
   EXPECT_THAT(refusal(request), HasSubstr("tile"));

@@ -1,5 +1,6 @@
 #include "server/rpc/server_service.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -30,13 +31,28 @@ void FillOccupancy(const AttendEnvironment& environment, v1::Occupancy* occupanc
   occupancy->set_staging_used_bytes(environment.admission->staging().in_use());
 }
 
-// Ends a unary call that was answered on the spot, and counts it.
-grpc::ServerUnaryReactor* FinishNow(RpcMethod method, const absl::Status& status, absl::Time started,
-                                    const AttendEnvironment& environment, grpc::CallbackServerContext* context) {
+// Answers a unary call on the spot by `answer`, from a Request to a StatusOr of the response, and counts it.
+template <typename Request, typename AnswerFn>
+grpc::ServerUnaryReactor* AnswerNow(RpcMethod method, const AttendEnvironment& environment,
+                                    grpc::CallbackServerContext* context, const grpc::ByteBuffer& request,
+                                    grpc::ByteBuffer* response, const AnswerFn& answer) {
+  const absl::Time started = environment.clock->Now();
   environment.observer->OnRpcStarted(method);
+  Request message;
+  grpc::ByteBuffer bytes(request);
+  grpc::Status status = grpc::SerializationTraits<Request>::Deserialize(&bytes, &message);
+  if (!status.ok()) {
+    status = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the message does not parse");
+  } else if (const auto answered = answer(message); !answered.ok()) {
+    status = ToGrpcStatus(answered.status());
+  } else {
+    bool owned;
+    status = grpc::SerializationTraits<std::decay_t<decltype(*answered)>>::Serialize(*answered, response, &owned);
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(status));
-  environment.observer->OnRpcHandled(method, status.code(), environment.clock->Now() - started);
+  reactor->Finish(status);
+  environment.observer->OnRpcHandled(method, static_cast<absl::StatusCode>(status.error_code()),
+                                     environment.clock->Now() - started);
   return reactor;
 }
 
@@ -45,27 +61,29 @@ grpc::ServerUnaryReactor* FinishNow(RpcMethod method, const absl::Status& status
 ServerService::ServerService(ServerFacts facts, const AttendEnvironment& environment)
     : facts_(std::move(facts)), environment_(environment), started_(environment.clock->Now()) {}
 
+v1::GetServerInfoResponse ServerService::Info() const {
+  v1::GetServerInfoResponse info;
+  info.set_version(facts_.version);
+  info.set_revision(facts_.revision);
+  info.set_backend(facts_.backend);
+  for (v1::DeviceInfo& device : facts_.devices()) *info.add_devices() = std::move(device);
+  FillLimits(environment_, facts_, info.mutable_limits());
+  FillOccupancy(environment_, info.mutable_occupancy());
+  info.set_uptime_seconds(absl::ToDoubleSeconds(environment_.clock->Now() - started_));
+  return info;
+}
+
 grpc::ServerUnaryReactor* ServerService::GetServerInfo(grpc::CallbackServerContext* context,
-                                                       const v1::GetServerInfoRequest* /*request*/,
-                                                       v1::GetServerInfoResponse* response) {
-  const absl::Time now = environment_.clock->Now();
-  response->set_version(facts_.version);
-  response->set_revision(facts_.revision);
-  response->set_backend(facts_.backend);
-  for (v1::DeviceInfo& device : facts_.devices()) *response->add_devices() = std::move(device);
-  FillLimits(environment_, facts_, response->mutable_limits());
-  FillOccupancy(environment_, response->mutable_occupancy());
-  response->set_uptime_seconds(absl::ToDoubleSeconds(now - started_));
-  return FinishNow(RpcMethod::kGetServerInfo, absl::OkStatus(), now, environment_, context);
+                                                       const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return AnswerNow<v1::GetServerInfoRequest>(
+      RpcMethod::kGetServerInfo, environment_, context, *request, response,
+      [this](const v1::GetServerInfoRequest&) { return absl::StatusOr<v1::GetServerInfoResponse>(Info()); });
 }
 
 grpc::ServerUnaryReactor* ServerService::PlanTiles(grpc::CallbackServerContext* context,
-                                                   const v1::PlanTilesRequest* request,
-                                                   v1::PlanTilesResponse* response) {
-  const absl::Time now = environment_.clock->Now();
-  absl::StatusOr<v1::PlanTilesResponse> plan = tessera::PlanTiles(*request);
-  if (plan.ok()) *response = *std::move(plan);
-  return FinishNow(RpcMethod::kPlanTiles, plan.status(), now, environment_, context);
+                                                   const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return AnswerNow<v1::PlanTilesRequest>(RpcMethod::kPlanTiles, environment_, context, *request, response,
+                                         &tessera::PlanTiles);
 }
 
 }  // namespace tessera

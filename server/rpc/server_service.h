@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/rpc/attend_environment.h"
 #include "tessera/v1/server.grpc.pb.h"
@@ -26,17 +27,22 @@ struct ServerFacts {
 };
 
 // Answers at once, on gRPC's thread.
-class ServerService final : public v1::ServerService::CallbackService {
+//
+// Messages are raw: gRPC would answer one that does not parse with UNIMPLEMENTED.
+class ServerService final : public v1::ServerService::WithRawCallbackMethod_GetServerInfo<
+                                v1::ServerService::WithRawCallbackMethod_PlanTiles<v1::ServerService::Service>> {
  public:
   // `environment` outlives the service.
   ServerService(ServerFacts facts, const AttendEnvironment& environment);
 
-  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context, const v1::GetServerInfoRequest* request,
-                                          v1::GetServerInfoResponse* response) override;
-  grpc::ServerUnaryReactor* PlanTiles(grpc::CallbackServerContext* context, const v1::PlanTilesRequest* request,
-                                      v1::PlanTilesResponse* response) override;
+  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                          grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* PlanTiles(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override;
 
  private:
+  v1::GetServerInfoResponse Info() const;
+
   const ServerFacts facts_;
   const AttendEnvironment& environment_;
   const absl::Time started_;

@@ -40,7 +40,7 @@ v1::CallStatus ToCallStatus(const absl::Status& status, absl::Duration retry_aft
   v1::CallStatus call_status;
   call_status.set_code(static_cast<int>(status.code()));
   if (!status.ok()) call_status.set_message(ShortMessage(status));
-  if (absl::IsResourceExhausted(status)) {
+  if (!status.ok() && retry_after > absl::ZeroDuration()) {
     call_status.set_retry_after_ms(static_cast<uint32_t>(RoundedUpMillis(retry_after)));
   }
   return call_status;
@@ -91,11 +91,16 @@ void CountEnding(const absl::Status& status, Station where, RpcObserver* observe
 }
 
 absl::Duration RetryAfter(const absl::Status& status, absl::Duration queue_time) {
+  if (absl::IsUnavailable(status)) return kDrainRetry;
+  if (!absl::IsResourceExhausted(status)) return absl::ZeroDuration();
   switch (ReasonOf(status)) {
     case RejectReason::kByteBudget:
     case RejectReason::kStaging:
     case RejectReason::kDeviceMemory:
+    case RejectReason::kStreamCalls:
       return std::max(queue_time, kMemoryRetry);
+    case RejectReason::kStripes:
+      return std::max(queue_time, kStripeRetry);
     default:
       return queue_time;
   }

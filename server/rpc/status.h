@@ -18,7 +18,7 @@ inline constexpr size_t kMaxStatusMessageBytes = 1024;
 // Codes are the same numbers in Abseil and gRPC.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// As above. With RESOURCE_EXHAUSTED goes `retry_after`, rounded up to milliseconds.
+// As above. `retry_after` goes with an error, rounded up to milliseconds; 0: nothing.
 v1::CallStatus ToCallStatus(const absl::Status& status, absl::Duration retry_after);
 
 // Adds the trailing metadata that tells a retrying client when to come back. REQUIRES: Finish has not been called.
@@ -34,9 +34,16 @@ absl::Status WithReason(absl::Status status, RejectReason reason);
 // the device's. OK and other codes count as handled RPCs alone.
 void CountEnding(const absl::Status& status, Station where, RpcObserver* observer);
 
-// When a caller refused with `status` should come back, the queue needing `queue_time` to empty. Memory comes back call
-// by call and not at once, so there the answer is at least kMemoryRetry.
+// When a caller refused with `status` should come back, the queue needing `queue_time` to empty; 0 where nothing can be
+// said. At least
+//   kMemoryRetry  for memory and a stream's calls, which come back call by call and not at once,
+//   kStripeRetry  for a place among striped calls, which is free when another call's streams have all come: some round
+//                 trips, or stripe_timeout if they never do,
+//   kDrainRetry   of a server that drains: this one will not be back, but its connections are closed by then, so that
+//                 the next attempt finds another or fails at once.
 inline constexpr absl::Duration kMemoryRetry = absl::Milliseconds(25);
+inline constexpr absl::Duration kStripeRetry = absl::Milliseconds(100);
+inline constexpr absl::Duration kDrainRetry = absl::Milliseconds(200);
 absl::Duration RetryAfter(const absl::Status& status, absl::Duration queue_time);
 
 }  // namespace tessera

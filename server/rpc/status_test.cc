@@ -25,10 +25,11 @@ TEST(StatusTest, LongMessagesAreCut) {
   EXPECT_EQ(ToCallStatus(status, absl::ZeroDuration()).message().size(), kMaxStatusMessageBytes);
 }
 
-TEST(StatusTest, RetryAfterGoesWithResourceExhaustedAloneAndIsNeverZero) {
+TEST(StatusTest, RetryAfterIsRoundedUpAndGoesWithErrorsAlone) {
   EXPECT_EQ(ToCallStatus(absl::ResourceExhaustedError(""), absl::Milliseconds(25)).retry_after_ms(), 25u);
   EXPECT_EQ(ToCallStatus(absl::ResourceExhaustedError(""), absl::Microseconds(1)).retry_after_ms(), 1u);
-  EXPECT_EQ(ToCallStatus(absl::UnavailableError(""), absl::Milliseconds(25)).retry_after_ms(), 0u);
+  EXPECT_EQ(ToCallStatus(absl::UnavailableError(""), absl::Milliseconds(25)).retry_after_ms(), 25u);
+  EXPECT_EQ(ToCallStatus(absl::UnavailableError(""), absl::ZeroDuration()).retry_after_ms(), 0u);
   EXPECT_EQ(ToCallStatus(absl::OkStatus(), absl::Milliseconds(25)).retry_after_ms(), 0u);
 }
 
@@ -55,12 +56,22 @@ TEST(StatusTest, ReasonsAreForWantOfRoomAlone) {
 
 TEST(StatusTest, FullMemoryAsksForMoreThanTheTimeOfAnEmptyQueue) {
   const absl::Status full = absl::ResourceExhaustedError("");
-  for (const RejectReason reason : {RejectReason::kByteBudget, RejectReason::kStaging, RejectReason::kDeviceMemory}) {
+  for (const RejectReason reason :
+       {RejectReason::kByteBudget, RejectReason::kStaging, RejectReason::kDeviceMemory, RejectReason::kStreamCalls}) {
     EXPECT_EQ(RetryAfter(WithReason(full, reason), absl::Milliseconds(1)), kMemoryRetry);
     EXPECT_EQ(RetryAfter(WithReason(full, reason), absl::Seconds(1)), absl::Seconds(1));
   }
   EXPECT_EQ(RetryAfter(full, absl::Milliseconds(1)), kMemoryRetry) << "the device's";
   EXPECT_EQ(RetryAfter(WithReason(full, RejectReason::kQueue), absl::Milliseconds(1)), absl::Milliseconds(1));
+  EXPECT_EQ(RetryAfter(WithReason(full, RejectReason::kStripes), absl::Milliseconds(1)), kStripeRetry);
+  EXPECT_EQ(RetryAfter(WithReason(full, RejectReason::kStripes), absl::Seconds(1)), absl::Seconds(1));
+}
+
+TEST(StatusTest, OnlyWhatMayBeTriedAgainSaysWhen) {
+  EXPECT_EQ(RetryAfter(absl::UnavailableError("draining"), absl::Milliseconds(1)), kDrainRetry);
+  EXPECT_EQ(RetryAfter(absl::InvalidArgumentError(""), absl::Seconds(1)), absl::ZeroDuration());
+  EXPECT_EQ(RetryAfter(absl::CancelledError(""), absl::Seconds(1)), absl::ZeroDuration());
+  EXPECT_EQ(RetryAfter(absl::OkStatus(), absl::Seconds(1)), absl::ZeroDuration());
 }
 
 }  // namespace

@@ -53,22 +53,30 @@ void StreamCall::WatchDeadline(absl::Time deadline) {
 }
 
 void StreamCall::WatchAssembly() {
-  assembly_token_ =
-      environment_.deadlines->Add(last_chunk_ + environment_.limits.assembly_timeout, [weak = weak_from_this()] {
-        if (const std::shared_ptr<StreamCall> call = weak.lock()) call->CheckAssembly();
-      });
+  assembly_token_ = environment_.deadlines->Add(AssemblyDeadline(), [weak = weak_from_this()] {
+    if (const std::shared_ptr<StreamCall> call = weak.lock()) call->CheckAssembly();
+  });
+}
+
+absl::Time StreamCall::AssemblyDeadline() const {
+  return std::min(last_chunk_ + environment_.limits.assembly_timeout, opened_ + environment_.limits.max_assembly_time);
 }
 
 void StreamCall::CheckAssembly() {
-  const absl::Duration timeout = environment_.limits.assembly_timeout;
+  const AttendLimits& limits = environment_.limits;
+  absl::Status late;
   {
     absl::MutexLock lock(&mutex_);
     assembly_token_.reset();
     // Once every byte is there, it is for the stripe table to wait for streams.
     if (ended_.has_value() || received_.complete()) return;
-    if (environment_.clock->Now() < last_chunk_ + timeout) return WatchAssembly();
+    if (environment_.clock->Now() < AssemblyDeadline()) return WatchAssembly();
+    late = absl::DeadlineExceededError(
+        environment_.clock->Now() < last_chunk_ + limits.assembly_timeout
+            ? absl::StrCat("payload: not all bytes came within ", absl::FormatDuration(limits.max_assembly_time))
+            : absl::StrCat("payload: no chunk came for ", absl::FormatDuration(limits.assembly_timeout)));
   }
-  End(absl::DeadlineExceededError(absl::StrCat("payload: no chunk came for ", absl::FormatDuration(timeout))));
+  End(late);
 }
 
 absl::Status StreamCall::Join(uint32_t index, std::shared_ptr<AnswerSink> sink, uint64_t id) {

@@ -96,9 +96,10 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   StreamCall(const AttendEnvironment& environment, Opening opening, Admission::Grant grant);
 
   void WatchDeadline(absl::Time deadline);
-  // Ends the call when no chunk has come for assembly_timeout.
+  // Ends the call when no chunk has come for assembly_timeout, or the last one not within max_assembly_time.
   void WatchAssembly() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckAssembly();
+  absl::Time AssemblyDeadline() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes and queues the job where everything has come; otherwise does nothing.
   void QueueIfComplete();
   // Answers all participants. Runs once.

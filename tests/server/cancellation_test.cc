@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/server/attend_messages.h"
+#include "tests/server/connection.h"
 #include "tests/server/stream_client.h"
 #include "tests/server/test_server.h"
 
@@ -35,6 +36,45 @@ TEST_F(CancellationTest, InReceive) {
   stream.Send(messages[1]);
   stream.Send(StreamMessages(1, Small(), 4096));
   EXPECT_EQ(stream.Await(1).status.code(), grpc::StatusCode::OK);
+}
+
+// An HTTP/2 frame of stream 1.
+std::string Frame(char type, char flags, const std::string& payload, char stream = 1) {
+  const size_t size = payload.size();
+  std::string frame = {static_cast<char>(size >> 16),
+                       static_cast<char>(size >> 8),
+                       static_cast<char>(size),
+                       type,
+                       flags,
+                       0,
+                       0,
+                       0,
+                       stream};
+  return frame + payload;
+}
+
+// A header field, literal and not to be indexed. REQUIRES: both shorter than 127 bytes.
+std::string Field(const std::string& name, const std::string& value) {
+  return std::string(1, '\0') + static_cast<char>(name.size()) + name + static_cast<char>(value.size()) + value;
+}
+
+TEST_F(CancellationTest, WhileAUnaryMessageIsBeingSent) {
+  TestServer server;
+  const Connection connection(server.server().grpc_port());
+  constexpr char kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kEndHeaders = 4;
+  const std::string fields = Field(":method", "POST") + Field(":scheme", "http") +
+                             Field(":path", "/tessera.v1.AttentionService/Attend") + Field(":authority", "localhost") +
+                             Field("te", "trailers") + Field("content-type", "application/grpc");
+  connection.Send(
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, 0, "", 0) + Frame(kHeaders, kEndHeaders, fields) +
+      // 100 bytes are announced, 3 come.
+      Frame(kData, 0, std::string("\0\0\0\0\x64", 5) + "abc") + Frame(kReset, 0, std::string("\0\0\0\x08", 4)));
+  server.AwaitMetric(Cancelled("receive"), 1);
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"invalid\"}"], 0);
+  server.AwaitMetric(
+      "grpc_server_handled_total{grpc_code=\"Canceled\",grpc_method=\"Attend\","
+      "grpc_service=\"tessera.v1.AttentionService\",grpc_type=\"unary\"}",
+      1);
 }
 
 TEST_F(CancellationTest, InQueueUnary) {

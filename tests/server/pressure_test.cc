@@ -1,12 +1,16 @@
 // Clients that would hold the server's memory: by what they send, by what they do not send, by what they do not read.
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "tests/server/attend_messages.h"
+#include "tests/server/await.h"
+#include "tests/server/connection.h"
 #include "tests/server/raw_rpc.h"
 #include "tests/server/stream_client.h"
 #include "tests/server/test_server.h"
@@ -96,6 +100,27 @@ TEST_F(PressureTest, EachChunkGivesACallMoreTime) {
   EXPECT_LT(Error(request, answer.payload), 1e-5);
 }
 
+TEST_F(PressureTest, ChunksGiveACallNoMoreTimeThanItsWholeAssemblyMayTake) {
+  ServerConfig config = TestServer::Config();
+  const absl::Duration most = config.attend.assembly_timeout;
+  config.attend.max_assembly_time = most;
+  TestServer server("", config);
+  StreamClient stream(server.attention());
+  const std::vector<v1::AttendStreamRequest> messages = StreamMessages(1, Small(), 512);
+  ASSERT_GT(messages.size(), 2u);
+  stream.Send(messages[0]);
+  server.clock().AwaitWaiter(server.clock().Now() + most);
+  server.clock().Advance(most - absl::Seconds(1));
+  stream.Send(messages[1]);
+  server.AwaitMetric("tessera_copied_bytes_total{direction=\"receive\"}", 1024);
+  server.clock().Advance(absl::Seconds(1));
+  const StreamedAnswer answer = stream.Await(1);
+  EXPECT_EQ(answer.status.code(), kDeadlineExceeded);
+  EXPECT_THAT(answer.status.message(), ::testing::HasSubstr("not all bytes"));
+  EXPECT_EQ(server.Metrics()[kExpiredInReceive], 1);
+  server.AwaitIdle();
+}
+
 TEST_F(PressureTest, OneTenantLeavesOthersRoom) {
   ServerConfig config = TestServer::Config();
   config.attend.max_tenant_memory_share = 0.5;
@@ -125,6 +150,39 @@ TEST_F(PressureTest, StreamThatIsNotReadGivesItsMemoryBack) {
   EXPECT_GE(server.clock().Now() - start, Roomy().attend.send_timeout);
   EXPECT_EQ(server.Metrics()[kCancelledInSend], 0);
   server.AwaitIdle();
+  EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::CANCELLED) << "as the protocol says";
+}
+
+TEST_F(PressureTest, DrainingRefusesUntilTheLastAnswerIsRead) {
+  TestServer server;
+  const auto channel = server.NewChannel();
+  const auto stub = v1::AttentionService::NewStub(channel);
+  UnaryCall first(*stub, Small());
+  ASSERT_TRUE(first.Await().ok()) << first.Await().error_message();
+  // More answers, all of them refusals, than flow control lets through to a client that does not read: none holds
+  // memory, but the stream is open.
+  StreamClient stream(server.attention());
+  v1::AttendStreamRequest bad;
+  *bad.mutable_header() = Header({1});
+  bad.mutable_header()->set_head_dim(9);
+  constexpr uint64_t kCalls = 3000;
+  for (uint64_t id = 1; id <= kCalls; ++id) {
+    bad.set_id(id);
+    ASSERT_TRUE(stream.Send(bad));
+  }
+  server.AwaitMetric("tessera_rejected_total{reason=\"invalid\"}", kCalls);
+  const int port = server.server().grpc_port();
+  std::thread drain([&] { EXPECT_TRUE(server.server().Drain(absl::Seconds(30))); });
+  Await("the listening socket's end", [&] { return !Connection::Possible(port); });
+  for (int i = 0; i < 3; ++i) {
+    UnaryCall refused(*stub, Small());
+    EXPECT_EQ(refused.Await().error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_THAT(refused.Await().error_message(), ::testing::HasSubstr("draining"));
+    EXPECT_EQ(refused.RetryPushback(), "200");
+  }
+  EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(stream.answers().size(), kCalls);
+  drain.join();
 }
 
 TEST_F(PressureTest, UnaryAnswerThatIsNotReadGivesItsMemoryBack) {

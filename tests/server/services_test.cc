@@ -86,6 +86,20 @@ TEST(PlanTilesRpcTest, AnswersAndRefuses) {
   EXPECT_THAT(status.error_message(), HasSubstr("head_dim"));
 }
 
+TEST(PlanTilesRpcTest, MalformedMessageIsInvalidArgument) {
+  TestServer server;
+  for (const char* method : {"GetServerInfo", "PlanTiles"}) {
+    std::string response;
+    const grpc::Status status =
+        RawCall(server.channel(), std::string("/tessera.v1.ServerService/") + method, "\xff\xff\xff", &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << method;
+    EXPECT_EQ(
+        server.Metrics()["grpc_server_handled_total{grpc_code=\"InvalidArgument\",grpc_method=\"" +
+                         std::string(method) + "\",grpc_service=\"tessera.v1.ServerService\",grpc_type=\"unary\"}"],
+        1);
+  }
+}
+
 TEST(MetricsTest, OneCallIsCountedEverywhere) {
   TestServer server;
   std::mt19937_64 rng(1);

@@ -23,7 +23,8 @@ __global__ void StorePiece(const __grid_constant__ Piece<kWords> piece) {
 #if __CUDA_ARCH__ >= 900
   ptx::GridDependencyLaunch();  // the forward kernel may set itself up meanwhile
 #endif
-  for (int i = threadIdx.x; i < piece.count; i += blockDim.x) piece.device[i] = piece.words[i];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < piece.count) piece.device[i] = piece.words[i];
 }
 
 template <int kWords>
@@ -32,7 +33,8 @@ cudaError_t Launch(uint4* device, const unsigned char* host, int count, cudaStre
   std::memcpy(piece.words, host, count * sizeof(uint4));
   piece.device = device;
   piece.count = count;
-  StorePiece<kWords><<<1, 256, 0, stream>>>(piece);
+  constexpr int kThreads = 64;  // many small blocks: arguments are read one word at a time
+  StorePiece<kWords><<<(count + kThreads - 1) / kThreads, kThreads, 0, stream>>>(piece);
   return cudaGetLastError();
 }
 

@@ -33,7 +33,7 @@ double AttendRow(const AttentionParams& params, const SequenceView& sequence, in
     double score = dot * params.scale;
     if (params.softcap > 0) score = params.softcap * std::tanh(score / params.softcap);
     scores[j] = score;
-    if (!(score <= max)) max = score;  // keeps NaN
+    if (score > max || std::isnan(score)) max = score;  // NaN stays: nothing compares above it
   }
   std::fill_n(o, params.head_dim, 0.0);
   if (max == -kInfinity) return -kInfinity;

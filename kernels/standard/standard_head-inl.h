@@ -145,7 +145,7 @@ class StandardHeadOnTarget {
     float max = -std::numeric_limits<float>::infinity();
     for (int64_t key = keys.begin; key < keys.end; ++key) {
       weights[key] = ToFloat(scores[key]);
-      if (!(weights[key] <= max)) max = weights[key];  // keeps NaN
+      if (weights[key] > max || std::isnan(weights[key])) max = weights[key];  // NaN stays: nothing compares above it
     }
     const bool unseen = max == -std::numeric_limits<float>::infinity();
     float sum = 0;

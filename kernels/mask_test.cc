@@ -5,6 +5,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
+#include "tests/random/seed.h"
 
 namespace tessera {
 namespace {
@@ -20,9 +21,7 @@ bool Sees(const Mask& mask, int64_t q_len, int64_t kv_len, int64_t row, int64_t 
 }
 
 TEST(MaskGeometryTest, AgreesWithTheDefinition) {
-  const uint64_t seed = 20240517;
-  SCOPED_TRACE(::testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(RandomSeed());
   const int64_t sides[] = {Mask::kUnbounded, 0, 1, 2, 5, 17, kHuge - 1, kHuge};
   for (int trial = 0; trial < 3000; ++trial) {
     const Mask mask{sides[random() % 8], sides[random() % 8]};
@@ -45,9 +44,7 @@ TEST(MaskGeometryTest, AgreesWithTheDefinition) {
 }
 
 TEST(MaskGeometryTest, BlockRangesAreUnionAndIntersection) {
-  const uint64_t seed = 99;
-  SCOPED_TRACE(::testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(RandomSeed());
   for (int trial = 0; trial < 2000; ++trial) {
     const Mask mask{static_cast<int64_t>(random() % 12) - 1, static_cast<int64_t>(random() % 12) - 1};
     const int64_t q_len = 1 + random() % 20;
@@ -60,7 +57,7 @@ TEST(MaskGeometryTest, BlockRangesAreUnionAndIntersection) {
     for (int64_t key = 0; key < kv_len; ++key) {
       int64_t seen = 0;
       for (int64_t row = first; row <= last; ++row) seen += Sees(mask, q_len, kv_len, row, key);
-      ASSERT_EQ(any.begin <= key && key<any.end, seen> 0) << key;
+      ASSERT_EQ(any.begin <= key && key < any.end, (seen > 0)) << key;
       ASSERT_EQ(all.begin <= key && key < all.end, seen == last - first + 1) << key;
     }
   }

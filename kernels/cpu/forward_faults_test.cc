@@ -155,13 +155,16 @@ TEST_P(Faults, F07_EmptySequencesInABatch) {
 TEST_P(Faults, F08_NaNBeyondWhatARowSeesDoesNotReachIt) {
   // Poison in V, in K, or in both, at one key, for masks with boundaries inside a tile; rows that do not see the key
   // must be what they are without it, bit for bit.
+  const struct {
+    float k, v;  // 1: left as it is
+  } poisons[] = {{kNaN, 1}, {1, kNaN}, {kNaN, kNaN}, {kNaN, kInf}, {kNaN, -kInf}};
   for (Mask mask : {Mask::Causal(), Mask::Window(20, 5), Mask::Window(0, 0)}) {
-    for (float poison : {kNaN, kInf, -kInf}) {
+    for (const auto& poison : poisons) {
       for (int64_t key : {40, 99}) {
         RandomBatch clean(OneHead(mask), Lengths({{100, 100}}), 11);
         RandomBatch dirty(OneHead(mask), Lengths({{100, 100}}), 11);
-        dirty[0].v.SetRow(key, 0, poison);
-        dirty[0].k.SetRow(key, 0, kNaN);
+        if (poison.k != 1) dirty[0].k.SetRow(key, 0, poison.k);
+        if (poison.v != 1) dirty[0].v.SetRow(key, 0, poison.v);
         Forward(clean);
         Forward(dirty);
         for (int64_t row = 0; row < 100; ++row) {
@@ -172,10 +175,10 @@ TEST_P(Faults, F08_NaNBeyondWhatARowSeesDoesNotReachIt) {
             if (sees) {
               ASSERT_TRUE(std::isnan(value)) << "row " << row << " key " << key;
             } else {
-              ASSERT_EQ(value, clean[0].o.Get(row, 0, c)) << "row " << row << " key " << key << " poison " << poison;
+              ASSERT_EQ(value, clean[0].o.Get(row, 0, c)) << "row " << row << " key " << key;
             }
           }
-          ASSERT_EQ(std::isnan(dirty[0].lse.Get(row, 0, 0)), sees);
+          ASSERT_EQ(std::isnan(dirty[0].lse.Get(row, 0, 0)), sees && poison.k != 1);
         }
       }
     }
@@ -222,6 +225,19 @@ TEST_P(Faults, F08_NaNIsSeenWhateverItsPayload) {
       for (int64_t c = 0; c < 32; ++c) ASSERT_TRUE(std::isnan(batch[0].o.Get(row, 0, c))) << row << " " << c;
     }
   }
+}
+
+TEST_P(Faults, F08_SoftcapKeepsNaNAndBoundsInfinity) {
+  AttentionParams params = OneHead(Mask::Causal());
+  params.softcap = 5.0f;
+  RandomBatch batch(params, Lengths({{40, 50}}), 19);
+  for (int64_t row = 0; row < 40; ++row) batch[0].q.SetRow(row, 0, 1.0f);
+  batch[0].k.SetRow(3, 0, kInf);
+  batch[0].k.SetRow(4, 0, -kInf);
+  batch[0].k.Set(30, 0, 7, kNaN);
+  ExpectReference(batch);
+  EXPECT_TRUE(std::isfinite(batch[0].o.Get(19, 0, 0)));
+  EXPECT_TRUE(std::isnan(batch[0].o.Get(20, 0, 0))) << "the first row that sees key 30";
 }
 
 TEST_P(Faults, ScaleAndSoftcapAtFloatsEnds) {

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/testing/random_batch.h"
+#include "tests/random/seed.h"
 
 namespace tessera {
 namespace {
@@ -41,9 +42,7 @@ TEST(ForwardRepeatabilityTest, RepeatsAreBitwiseEqual) {
 }
 
 TEST(ForwardRepeatabilityTest, BatchmatesDoNotMatter) {
-  const uint64_t seed = 77;
-  SCOPED_TRACE(::testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(RandomSeed());
   const auto cpu = MakeCpuBackend(2);
   for (int trial = 0; trial < 12; ++trial) {
     const AttentionParams params = Params(kDTypes[trial % 3], trial % 2 == 0 ? Mask::Causal() : Mask::Window(90, 10));

@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/half.h"
+#include "tests/random/seed.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/vector_functions_test.cc"
@@ -95,9 +96,7 @@ TEST_P(VectorFunctionsTest, LoadsEveryBFloat16) {
 
 // Random bit patterns, ties, and the edges of fp16's ranges.
 std::vector<float> FloatsToRound() {
-  const uint64_t seed = 11;
-  SCOPED_TRACE(::testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(RandomSeed());
   std::vector<float> floats;
   for (int i = 0; i < 1 << 18; ++i) {
     uint32_t bits = static_cast<uint32_t>(random());

@@ -9,7 +9,7 @@
 namespace tessera {
 
 // A backend named "cpu". `threads` threads work on one Forward call, the calling one among them; 0 means all cores that
-// the process may use. Scratch memory is a fixed amount for each thread at work (about 0.7 MB), whatever the lengths.
+// the process may use. Scratch memory is a fixed amount for each thread at work (0.55 MiB), whatever the lengths.
 std::unique_ptr<AttentionBackend> MakeCpuBackend(int threads);
 
 }  // namespace tessera

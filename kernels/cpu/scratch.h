@@ -23,9 +23,9 @@ struct alignas(64) Scratch {
   float scores[kTileKeys * kTileRows];  // of one panel: [kTileKeys, panel], transposed; then the weights
   float row_max[kMaxBlockRows];         // running maximum of q.k (after softcap, where there is one)
   float row_sum[kMaxBlockRows];         // running sum of weights relative to row_max
-  float rescale[kMaxBlockRows];         // of one panel: what the tile shrinks earlier outputs by
-  float begin_key[kMaxBlockRows];       // of one panel: first visible key, relative to the tile
-  float end_key[kMaxBlockRows];         // of one panel: one past the last, likewise
+  float rescale[kTileRows];             // of one panel: what the tile shrinks earlier outputs by
+  float begin_key[kTileRows];           // of one panel: first visible key, relative to the tile
+  float end_key[kTileRows];             // of one panel: one past the last, likewise
   float divide[kMaxBlockRows];          // at the end: 1 / row_sum, or 0
   float lse[kMaxBlockRows];             // at the end
 };

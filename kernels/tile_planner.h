@@ -21,8 +21,8 @@ inline constexpr int kMaxStages = 8;
 struct TileRequest {
   int64_t sram_bytes = int64_t{192} * 1024;
   int head_dim = 128;
-  int64_t element_bytes = 2;
-  int stages = 1;  // buffers of K and V each
+  int64_t element_bytes = 2;  // 1, 2 or 4
+  int stages = 1;             // buffers of K and V each
 };
 
 struct TileComponent {
@@ -38,7 +38,8 @@ struct TilePlan {
 };
 
 // The largest power of two from kMinTile to kMaxTile that fits; kMinTile with fits == false where none does.
-// INVALID_ARGUMENT naming the field for sizes below 1, a head_dim that no kernel takes, or stages out of 1..kMaxStages.
+// INVALID_ARGUMENT naming the field for sram_bytes below 1, a head_dim that no kernel takes, another element size, or
+// stages out of 1..kMaxStages.
 absl::StatusOr<TilePlan> PlanTile(const TileRequest& request);
 
 // The plan at a given tile. INVALID_ARGUMENT as above, or where `tile` is not a power of two in the range.

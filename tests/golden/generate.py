@@ -252,7 +252,7 @@ def write_case(case, rng, files):
 
 
 def refused_requests():
-    """(name, about, request bytes): all INVALID_ARGUMENT."""
+    """(name, about, the word that the error names, request bytes): all INVALID_ARGUMENT."""
 
     def request(case, cut=0, grow=0):
         rows = sum(case.q_lengths), sum(case.kv_lengths)
@@ -261,25 +261,25 @@ def refused_requests():
 
     base = Case("", "", q_lengths=(2,))
     valid = request(base)
-    yield "payload_short", "q lacks its last byte", request(base, cut=1)
-    yield "payload_long", "v has a byte too many", request(base, grow=1)
-    yield "head_dim_12", "not a multiple of 8", request(dataclasses.replace(base, head_dim=12))
-    yield "head_dim_264", "above 256", request(dataclasses.replace(base, head_dim=264))
-    yield "heads_3_2", "q_heads is no multiple of kv_heads", request(dataclasses.replace(base, q_heads=3))
-    yield "heads_0", "no heads", request(dataclasses.replace(base, q_heads=0, kv_heads=0))
-    yield "lengths_differ", "two q_lengths, one of kv_lengths", request(
+    yield "payload_short", "q lacks its last byte", "q", request(base, cut=1)
+    yield "payload_long", "v has a byte too many", "v", request(base, grow=1)
+    yield "head_dim_12", "not a multiple of 8", "head_dim", request(dataclasses.replace(base, head_dim=12))
+    yield "head_dim_264", "above 256", "head_dim", request(dataclasses.replace(base, head_dim=264))
+    yield "heads_3_2", "q_heads is no multiple of kv_heads", "q_heads", request(dataclasses.replace(base, q_heads=3))
+    yield "heads_0", "no heads", "kv_heads", request(dataclasses.replace(base, q_heads=0, kv_heads=0))
+    yield "lengths_differ", "two q_lengths, one of kv_lengths", "kv_lengths", request(
         dataclasses.replace(base, q_lengths=(1, 1), kv_lengths=(2,)))
-    yield "no_sequences", "no lengths", request(dataclasses.replace(base, q_lengths=(), kv_lengths=()))
-    yield "softcap_negative", "softcap below 0", request(dataclasses.replace(base, softcap=-1.0))
-    yield "scale_nan", "a scale that is not finite", request(dataclasses.replace(base, scale=float("nan")))
-    yield "window_with_causal", "window_left without a window", request(
+    yield "no_sequences", "no lengths", "q_lengths", request(dataclasses.replace(base, q_lengths=(), kv_lengths=()))
+    yield "softcap_negative", "softcap below 0", "softcap", request(dataclasses.replace(base, softcap=-1.0))
+    yield "scale_nan", "a scale that is not finite", "scale", request(dataclasses.replace(base, scale=float("nan")))
+    yield "window_with_causal", "window_left without a window", "window_left", request(
         dataclasses.replace(base, mask="causal", window_left=1))
-    yield "window_below_unbounded", "window_left below -1", request(
+    yield "window_below_unbounded", "window_left below -1", "window_left", request(
         dataclasses.replace(base, mask="window", window_left=-2))
-    yield "no_header", "payload only", bytes_field(15, bytes(8))
-    yield "truncated", "the message ends within v", valid[:-5]
+    yield "no_header", "payload only", "header", bytes_field(15, bytes(8))
+    yield "truncated", "the message ends within v", "malformed", valid[:-5]
     overflow = dataclasses.replace(base, q_lengths=(2**32 - 1,) * 4, kv_lengths=(2**32 - 1,) * 4)
-    yield "lengths_overflow", "lengths whose product with the heads is above 2^40", encode_request(
+    yield "lengths_overflow", "lengths whose product with the heads is above 2^40", "q_lengths", encode_request(
         encode_header(overflow), bytes(64), b"", b"")
 
 
@@ -288,9 +288,9 @@ def generate():
     # A generator for each case, by its place, so that a new case at the end changes no other.
     cases = [write_case(case, np.random.Generator(np.random.PCG64(i)), files) for i, case in enumerate(CASES)]
     refused = []
-    for name, about, request in refused_requests():
+    for name, about, names, request in refused_requests():
         files[f"refused_{name}.request"] = request
-        refused.append({"name": f"refused_{name}", "about": about, "code": "INVALID_ARGUMENT"})
+        refused.append({"name": f"refused_{name}", "about": about, "code": "INVALID_ARGUMENT", "names": names})
     manifest = json.dumps({"cases": cases, "refused": refused}, indent=1)
     files["manifest.json"] = (manifest + "\n").encode()
     return files

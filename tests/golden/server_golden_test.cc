@@ -1,6 +1,7 @@
 // The golden vectors through the C++ client and a server in this process.
 #include <memory>
 #include <optional>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -100,6 +101,8 @@ TEST(ServerRefusalTest, EveryRefusalIsOne) {
     });
     done.WaitForNotification();
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_TRUE(std::regex_search(status.error_message(), std::regex("\\b" + refused.names + "\\b")))
+        << status.error_message() << " does not name " << refused.names;
   }
 }
 

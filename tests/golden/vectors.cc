@@ -74,7 +74,7 @@ std::vector<RefusedCase> LoadRefusedCases() {
   const nlohmann::json manifest = Manifest();
   for (const nlohmann::json& entry : manifest.at("refused")) {
     const std::string name = entry.at("name");
-    cases.push_back({name, ReadFile(name + ".request"), entry.at("code")});
+    cases.push_back({name, ReadFile(name + ".request"), entry.at("code"), entry.at("names")});
   }
   return cases;
 }

@@ -29,6 +29,7 @@ struct RefusedCase {
   std::string name;
   std::string request;  // serialized; not every one can be parsed
   std::string code;     // such as "INVALID_ARGUMENT"
+  std::string names;    // a word of the status message: the field that is wrong
 };
 
 // Abort with a message where a file is missing or malformed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,4 @@ def test_live_refusal(live: LiveServer, case: dict[str, Any]) -> None:
             attend((VECTORS / f"{case['name']}.request").read_bytes(), timeout=10)
     status: Any = raised.value
     assert status.code().name == case["code"]
+    assert re.search(rf"\b{case['names']}\b", status.details())

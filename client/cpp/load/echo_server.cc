@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "client/cpp/load/echo_message.h"
@@ -125,6 +126,10 @@ absl::StatusOr<std::unique_ptr<EchoServer>> EchoServer::Start(const std::string&
   echo->server_ = builder.BuildAndStart();
   if (echo->server_ == nullptr || echo->port_ == 0) {
     return absl::UnavailableError(absl::StrCat("echo server: cannot listen on ", address));
+  }
+  // gRPC reads a port above 65535 as another one.
+  if (!absl::EndsWith(address, ":0") && !absl::EndsWith(address, absl::StrCat(":", echo->port_))) {
+    return absl::InvalidArgumentError(absl::StrCat("echo server: ", address, " is no address of a port up to 65535"));
   }
   return echo;
 }

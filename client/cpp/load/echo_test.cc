@@ -136,6 +136,11 @@ TEST(EchoServerTest, TakenPortIsRefused) {
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST(EchoServerTest, PortsThatWouldBeReadAsOthersAreRefused) {
+  EXPECT_FALSE(EchoServer::Start("127.0.0.1:65536").ok());
+  EXPECT_FALSE(EchoServer::Start("127.0.0.1:74464").ok());
+}
+
 TEST(EchoServerTest, RefusesMessagesWithoutHeaderAndOtherMethods) {
   const auto server = *EchoServer::Start("127.0.0.1:0");
   grpc::GenericStub stub(

@@ -16,6 +16,11 @@ std::shared_ptr<grpc::ChannelCredentials> Credentials(const ClientOptions& optio
   return options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials();
 }
 
+// The largest int stands for never.
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration), std::numeric_limits<int>::max()));
+}
+
 grpc::ChannelArguments CommonArguments(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
@@ -23,9 +28,8 @@ grpc::ChannelArguments CommonArguments(const ClientOptions& options) {
   arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
   // Channels to one target with the same arguments would otherwise share one connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_time)));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                   static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(options.keepalive_timeout));
   return arguments;
 }
 

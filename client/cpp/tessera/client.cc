@@ -1,11 +1,17 @@
 #include "client/cpp/tessera/client.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -26,6 +32,22 @@ absl::Status CheckRange(absl::string_view name, int64_t value, int64_t least, in
   return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, ", outside ", least, " to ", most));
 }
 
+// Resolvers read a port above 65535 as another one: 65537 as 1.
+absl::Status CheckTarget(absl::string_view target) {
+  if (absl::StartsWith(target, "unix")) return absl::OkStatus();
+  for (const absl::string_view address : absl::StrSplit(target, ',')) {
+    const size_t colon = address.rfind(':');
+    if (colon == absl::string_view::npos) continue;
+    const absl::string_view digits = address.substr(colon + 1);
+    if (digits.empty() || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit)) continue;
+    int port = 0;
+    if (!absl::SimpleAtoi(digits, &port) || port > 65535) {
+      return absl::InvalidArgumentError(absl::StrCat("target is ", target, ", whose port is above 65535"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOptions(const ClientOptions& options) {
   constexpr int64_t kMessageLimit = static_cast<int64_t>(wire::kMaxMessageBytes) - (2 << 20);  // room for the header
   absl::Status status = CheckRange("connections", options.connections, 1, 1024);
@@ -33,10 +55,24 @@ absl::Status CheckOptions(const ClientOptions& options) {
   status.Update(CheckRange("stripe_threshold_bytes", options.stripe_threshold_bytes, 1, INT64_MAX));
   status.Update(CheckRange("unary_limit_bytes", options.unary_limit_bytes, 0, kMessageLimit));
   status.Update(CheckRange("retry.max_attempts", options.retry.max_attempts, 1, 1000));
-  if (options.retry.initial_backoff <= absl::ZeroDuration() || options.retry.max_backoff <= absl::ZeroDuration() ||
-      options.retry.max_backoff == absl::InfiniteDuration() || !(options.retry.backoff_multiplier >= 1)) {
-    status.Update(absl::InvalidArgumentError(
-        "retry: the backoffs must be positive and finite, and backoff_multiplier at least 1"));
+  const auto backoff = [](absl::Duration value) { return value >= absl::Microseconds(1) && value <= absl::Hours(1); };
+  if (!backoff(options.retry.initial_backoff) || !backoff(options.retry.max_backoff)) {
+    status.Update(absl::InvalidArgumentError("retry: the backoffs must be 1 us to 1 h"));
+  }
+  if (!(options.retry.backoff_multiplier >= 1 && options.retry.backoff_multiplier <= 100)) {
+    status.Update(absl::InvalidArgumentError("retry.backoff_multiplier must be 1 to 100"));
+  }
+  for (const absl::Duration keepalive : {options.keepalive_time, options.keepalive_timeout}) {
+    if (keepalive < absl::Milliseconds(1)) {
+      status.Update(absl::InvalidArgumentError("keepalive_time and keepalive_timeout must be at least 1 ms"));
+    }
+  }
+  if (options.stall_timeout <= absl::ZeroDuration()) {
+    status.Update(absl::InvalidArgumentError("stall_timeout must be positive"));
+  }
+  // gRPC stops the process over others.
+  if (!std::all_of(options.tenant.begin(), options.tenant.end(), absl::ascii_isprint)) {
+    status.Update(absl::InvalidArgumentError("tenant must be printable ASCII"));
   }
   if (options.default_timeout <= absl::ZeroDuration()) {
     status.Update(absl::InvalidArgumentError("default_timeout must be positive"));
@@ -104,6 +140,7 @@ class Client::Impl {
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target, const ClientOptions& options) {
+  if (absl::Status status = CheckTarget(target); !status.ok()) return status;
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(target, options)));
 }

@@ -24,7 +24,8 @@ namespace tessera {
 class Client {
  public:
   // A client of the server at `target`, a gRPC name such as "host:port" or "unix:path". Does not wait for connections:
-  // a server that is not there shows as UNAVAILABLE from the calls. INVALID_ARGUMENT for options out of range.
+  // a server that is not there shows as UNAVAILABLE from the calls. INVALID_ARGUMENT for options, or a port, out of
+  // range.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target, const ClientOptions& options);
 
   // Withdraws the calls in flight and waits until their callbacks have run. REQUIRES: not called from a callback.

@@ -693,7 +693,48 @@ TEST(ClientTest, RefusesOptionsOutOfRange) {
   refused([](ClientOptions& options) { options.retry.max_attempts = 0; });
   refused([](ClientOptions& options) { options.retry.initial_backoff = absl::ZeroDuration(); });
   refused([](ClientOptions& options) { options.retry.backoff_multiplier = std::numeric_limits<double>::quiet_NaN(); });
-  refused([](ClientOptions& options) { options.default_timeout = absl::ZeroDuration(); });
+  for (const double multiplier : {0.5, 101.0, std::numeric_limits<double>::infinity()}) {
+    refused([multiplier](ClientOptions& options) { options.retry.backoff_multiplier = multiplier; });
+  }
+  for (const absl::Duration backoff : {absl::Nanoseconds(1), absl::Hours(2), absl::InfiniteDuration()}) {
+    refused([backoff](ClientOptions& options) { options.retry.initial_backoff = backoff; });
+    refused([backoff](ClientOptions& options) { options.retry.max_backoff = backoff; });
+  }
+  for (const absl::Duration none : {absl::ZeroDuration(), -absl::Seconds(1), -absl::InfiniteDuration()}) {
+    refused([none](ClientOptions& options) { options.default_timeout = none; });
+    refused([none](ClientOptions& options) { options.keepalive_time = none; });
+    refused([none](ClientOptions& options) { options.keepalive_timeout = none; });
+    refused([none](ClientOptions& options) { options.stall_timeout = none; });
+  }
+  for (const char* tenant : {"a\nb",
+                             "gr\xc3\xb6\xc3\x9f"
+                             "er",
+                             "\x7f"}) {
+    refused([tenant](ClientOptions& options) { options.tenant = tenant; });
+  }
+}
+
+TEST(ClientTest, TakesTheLongestTimes) {
+  FakeServer server;
+  ClientOptions options;
+  options.keepalive_time = options.keepalive_timeout = options.stall_timeout = absl::InfiniteDuration();
+  options.retry.initial_backoff = options.retry.max_backoff = absl::Hours(1);
+  options.retry.backoff_multiplier = 100;
+  for (const Transport transport : {Transport::kUnary, Transport::kStream}) {
+    options.transport = transport;
+    TestCall call(5, 5, false, 1);
+    EXPECT_EQ(MakeClient(server, options)->Attend(call.call()).status(), absl::OkStatus());
+  }
+}
+
+TEST(ClientTest, RefusesPortsThatWouldBeReadAsOthers) {
+  for (const char* target : {"localhost:65536", "127.0.0.1:70000", "dns:///a:99999999999999999999",
+                             "ipv4:1.2.3.4:65536", "ipv4:1.2.3.4:65536,1.2.3.5:1"}) {
+    EXPECT_EQ(Client::Connect(target, {}).status().code(), absl::StatusCode::kInvalidArgument) << target;
+  }
+  for (const char* target : {"localhost:65535", "localhost", "localhost:http", "unix:/tmp/a:70000", "[::1]:7171"}) {
+    EXPECT_EQ(Client::Connect(target, {}).status(), absl::OkStatus()) << target;
+  }
 }
 
 TEST(ClientTest, AsksForFactsPlansAndHealth) {

@@ -46,6 +46,8 @@ class FakeServer:
         self.openings: list[attention_pb2.AttendStreamRequest] = []
         self.peers: set[str] = set()
         self.truncate_answers = False
+        self.max_message_bytes = 0  # as GetServerInfo says; nothing is refused for it
+        self.info_requests = 0
         self.hold: threading.Event | None = None  # where set, calls wait for it
         self.entered = threading.Semaphore(0)  # released when a call begins to wait
         self.withdrawn = threading.Semaphore(0)  # released when the client has withdrawn a call
@@ -68,7 +70,7 @@ class FakeServer:
         }
         server: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "GetServerInfo": grpc.unary_unary_rpc_method_handler(
-                lambda request, context: server_pb2.GetServerInfoResponse(version="1.2.3", backend="cpu"),
+                self._server_info,
                 server_pb2.GetServerInfoRequest.FromString,
                 server_pb2.GetServerInfoResponse.SerializeToString,
             ),
@@ -89,6 +91,15 @@ class FakeServer:
 
     def stop(self) -> None:
         self._server.stop(None).wait()
+
+    def _server_info(
+        self, request: server_pb2.GetServerInfoRequest, context: grpc.ServicerContext
+    ) -> server_pb2.GetServerInfoResponse:
+        with self._changed:
+            self.info_requests += 1
+        info = server_pb2.GetServerInfoResponse(version="1.2.3", backend="cpu")
+        info.limits.max_message_bytes = self.max_message_bytes
+        return info
 
     def _enter(self, method: str, context: grpc.ServicerContext) -> Failure | None:
         with self._changed:

@@ -14,7 +14,7 @@ import pytest
 import attention_cases
 import tessera
 from fake_server import Failure, FakeServer
-from test_client import CODES, RETRIED, STREAMED, STRIPED, TRANSPORTS, Q
+from test_client import CODES, RETRIED, STREAMED, STRIPED, TRANSPORTS, Q, of_size
 from test_transfer import OpenStream
 
 
@@ -185,6 +185,20 @@ def test_short_answer_is_an_internal_error(server: FakeServer, transport: dict[s
     server.truncate_answers = True
     with pytest.raises(tessera.InternalError, match="the answer has"):
         asyncio.run(attend(server, transport, Q, Q, Q))
+
+
+def test_calls_above_what_the_server_takes_are_streamed(server: FakeServer) -> None:
+    server.max_message_bytes = 6 << 20
+
+    async def scenario() -> None:
+        async with tessera.AsyncClient(server.target, stream_threshold=1 << 40, stripe_threshold=None) as client:
+            for size in (3, 5, 6, 7):
+                q, kv = of_size(size)
+                await client.attend(q, kv, kv)
+
+    asyncio.run(scenario())
+    assert server.calls == ["Attend", "Attend", "AttendStream", "AttendStream"]
+    assert server.info_requests == 1
 
 
 def test_many_in_flight(server: FakeServer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -60,6 +61,34 @@ def test_contiguous_arrays_are_viewed_and_joined_once() -> None:
     request = attention_pb2.AttendRequest.FromString(call.serialize())
     assert request.header == call.header
     assert (request.q, request.k, request.v) == (q.tobytes(),) * 3
+
+
+def test_size_as_one_message_is_not_told_too_small() -> None:
+    for lengths in ([4], [1, 0, 3], [0] * 1000 + [4]):
+        call = AttendCall(*QKV, q_lengths=lengths)
+        assert 0 <= call.message_bytes - len(call.serialize()) < 64
+
+
+def test_numbers_may_be_those_of_numpy() -> None:
+    options: dict[str, Any] = {"q_lengths": np.array([1, 3]), "window": np.int64(2), "scale": np.float32(0.5)}
+    call = AttendCall(*QKV, softcap=np.float64(3), **options)
+    assert list(call.header.q_lengths) == [1, 3]
+    assert (call.header.options.mask.window_left, call.header.options.mask.window_right) == (2, 2)
+    assert (call.header.options.scale, call.header.options.softcap) == (0.5, 3.0)
+
+
+@pytest.mark.parametrize("options", [{"q_lengths": [1.5, 2.5]}, {"window": 1.5}, {"window": (1.5, 0)}])
+def test_fractions_are_no_counts(options: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="integer"):
+        AttendCall(*QKV, **options)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ">f2"])
+def test_no_tokens_at_all(dtype: Any) -> None:
+    call = AttendCall(zeros(0, 2, 8, dtype=dtype), zeros(3, 2, 8, dtype=dtype)[::-1], zeros(3, 2, 8, dtype=dtype))
+    item = np.dtype(dtype).itemsize
+    assert [len(part) for part in call.payload] == [0, 48 * item, 48 * item]
+    assert call.o_bytes == 0
 
 
 @pytest.mark.parametrize("kind", ["transposed", "strided", "big-endian", "read-only"])

@@ -64,6 +64,30 @@ def test_large_calls_are_striped_by_default(server: FakeServer) -> None:
     assert len(server.peers) == 1 + 1 + 4  # connections: of each unstriped call's turn, and one a stripe
 
 
+def of_size(mebibytes: float) -> tuple[np.ndarray, np.ndarray]:
+    """q of so many MiB, and small k or v."""
+    return np.ones((int(mebibytes * 512), 2, 256), np.float32), np.zeros((1, 2, 256), np.float32)
+
+
+def test_calls_above_what_the_server_takes_are_streamed(server: FakeServer) -> None:
+    server.max_message_bytes = 6 << 20
+    with tessera.Client(server.target, stream_threshold=1 << 40, stripe_threshold=None) as client:
+        for size in (3, 5, 6, 7):
+            q, kv = of_size(size)
+            client.attend(q, kv, kv)
+    assert server.calls == ["Attend", "Attend", "AttendStream", "AttendStream"]  # 6 MiB of q and something more
+    assert server.info_requests == 1
+
+
+def test_server_is_not_asked_what_it_takes_for_usual_calls(server: FakeServer) -> None:
+    with tessera.Client(server.target) as client:
+        for size in (1, 1.9, 3):
+            q, kv = of_size(size)
+            client.attend(q, kv, kv)
+    assert server.calls == ["Attend", "Attend", "AttendStream"]
+    assert server.info_requests == 0
+
+
 def test_timing(server: FakeServer) -> None:
     with tessera.Client(server.target) as client:
         timing = client.attend(Q, Q, Q).timing
@@ -334,6 +358,21 @@ def test_nobody_listens() -> None:
 def test_settings_out_of_range(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         tessera.Client("localhost:1", **settings)
+
+
+@pytest.mark.parametrize(
+    "target", ["localhost:65536", "127.0.0.1:70000", "ipv4:1.2.3.4:65536,1.2.3.5:1", "a:" + "9" * 9999]
+)
+def test_ports_that_would_be_read_as_others(target: str) -> None:
+    with pytest.raises(ValueError, match="at most 65535"):
+        tessera.Client(target)
+    with pytest.raises(ValueError, match="at most 65535"):
+        tessera.AsyncClient(target)
+
+
+@pytest.mark.parametrize("target", ["localhost:065535", "localhost", "unix:/tmp/a:70000", "[::1]:7171"])
+def test_targets_that_may_be(target: str) -> None:
+    tessera.Client(target).close()
 
 
 @TRANSPORTS

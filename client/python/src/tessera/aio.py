@@ -17,7 +17,15 @@ from tessera import dtypes, errors, retry
 from tessera.call import AttendCall, Attention
 from tessera.chunks import Incoming, Outgoing
 from tessera.options import Priority, Window
-from tessera.transport import ATTEND, ATTEND_STREAM, GET_SERVER_INFO, PLAN_TILES, Rotation, Transport
+from tessera.transport import (
+    ATTEND,
+    ATTEND_STREAM,
+    GET_SERVER_INFO,
+    PLAN_TILES,
+    SURELY_TAKEN_BYTES,
+    Rotation,
+    Transport,
+)
 from tessera.v1 import server_pb2
 
 # What grpc.aio says of a stream that ends while it is written to, in place of the server's status, which it has lost
@@ -57,6 +65,7 @@ class AsyncClient:
         self._closed = False
         self._closing: asyncio.Event | None = None  # made with the channels
         self._rotation = Rotation(connections)
+        self._largest_message: int | None = None  # None: the server has not been asked
 
     async def attend(
         self,
@@ -89,9 +98,9 @@ class AsyncClient:
             priority=priority,
         )
         limit = self._transport.limit(timeout)
-        if self._transport.streamed(call.payload_bytes):
-            return await self._attend_streamed(call, limit)
-        return call.parse(await self._ask(ATTEND, call.serialize(), limit))
+        if await self._fits_a_message(call, limit):
+            return call.parse(await self._ask(ATTEND, call.serialize(), limit))
+        return await self._attend_streamed(call, limit)
 
     async def server_info(self, *, timeout: float | None = None) -> server_pb2.GetServerInfoResponse:
         """As Client.server_info."""
@@ -167,6 +176,21 @@ class AsyncClient:
         stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
         with self._raising_errors():
             return await stub(request, timeout=timeout, metadata=self._transport.metadata())
+
+    async def _fits_a_message(self, call: AttendCall, timeout: float | None) -> bool:
+        """As Client's."""
+        if self._transport.streamed(call.payload_bytes):
+            return False
+        return call.message_bytes <= SURELY_TAKEN_BYTES or call.message_bytes <= await self._message_limit(timeout)
+
+    async def _message_limit(self, timeout: float | None) -> int:
+        """As Client's."""
+        if self._largest_message is None:
+            try:
+                self._largest_message = (await self.server_info(timeout=timeout)).limits.max_message_bytes
+            except errors.Error:
+                return 0
+        return self._largest_message
 
     async def _attend_streamed(self, call: AttendCall, timeout: float | None) -> Attention:
         deadline = None if timeout is None else time.monotonic() + timeout

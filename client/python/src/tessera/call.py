@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from tessera.v1 import attention_pb2
 
 _Q, _K, _V = 13, 14, 15  # AttendRequest
 _O, _LSE = 14, 15  # AttendResponse
+_MOST_FRAMING_BYTES = 4 * 11  # a tag and a size ahead of the header, q, k and v
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class AttendCall:
         # q, k and v as bytes.
         self.payload = tuple(_bytes_view(t, self._dtype) for t in tensors.values())
         self.payload_bytes = sum(len(part) for part in self.payload)
+        # At least those of the call as one message, and hardly more.
+        self.message_bytes = self.payload_bytes + self.header.ByteSize() + _MOST_FRAMING_BYTES
         self.o_bytes = len(self.payload[0])
         self.lse_bytes = tensors["q"].shape[0] * tensors["q"].shape[1] * 4 if return_lse else 0
 
@@ -175,7 +179,7 @@ def _check_lengths(
         kv_lengths = [kv_tokens] if kv_lengths is None else kv_lengths
     elif kv_lengths is None:
         kv_lengths = q_lengths
-    q_list, kv_list = [int(n) for n in q_lengths], [int(n) for n in kv_lengths]
+    q_list, kv_list = [index(n) for n in q_lengths], [index(n) for n in kv_lengths]
     if not q_list or len(q_list) != len(kv_list):
         raise ValueError(
             f"q_lengths has {len(q_list)} sequences, kv_lengths {len(kv_list)}; must be as many, at least 1"

@@ -18,7 +18,15 @@ from tessera.deadlines import Deadlines
 from tessera.options import Priority, Window
 from tessera.pending import PendingAttention
 from tessera.transfer import Transfer
-from tessera.transport import ATTEND, ATTEND_STREAM, GET_SERVER_INFO, PLAN_TILES, Rotation, Transport
+from tessera.transport import (
+    ATTEND,
+    ATTEND_STREAM,
+    GET_SERVER_INFO,
+    PLAN_TILES,
+    SURELY_TAKEN_BYTES,
+    Rotation,
+    Transport,
+)
 from tessera.v1 import server_pb2
 
 
@@ -29,7 +37,8 @@ class Client:
     tenant: whose fair share of the server the calls draw on; None is the server's default tenant.
     timeout: seconds a call may take unless it says otherwise; None is unbounded.
     chunk_bytes: payload of one message of a streamed call.
-    stream_threshold: calls with more bytes of q + k + v than this are streamed in chunks.
+    stream_threshold: calls with more bytes of q + k + v than this are streamed in chunks, as are those that make a
+        message larger than the server takes; it is asked at the first call above 4 MiB.
     stripe_threshold: calls with at least so many are streamed over all connections at once, which needs a target that
         is a single server; None: never.
     credentials: for TLS; None is plaintext.
@@ -77,6 +86,7 @@ class Client:
         self._deadlines = Deadlines()  # of streamed calls; gRPC keeps those of the others
         self._lock = threading.Lock()
         self._closed = False  # guarded by _lock; nothing is started once it is set
+        self._largest_message: int | None = None  # guarded by _lock; None: the server has not been asked
         self._transfers: set[Transfer] = set()  # guarded by _lock; those not done
 
     def attend(
@@ -169,7 +179,7 @@ class Client:
         """
         limit = self._transport.limit(timeout)
         # Everything that can be done before the first one leaves.
-        ready = [(call, None if self._transport.streamed(call.payload_bytes) else call.serialize()) for call in calls]
+        ready = [(call, call.serialize() if self._fits_a_message(call, limit) else None) for call in calls]
         return [
             self._submit_streamed(call, limit) if message is None else self._submit_unary(call, message, limit)
             for call, message in ready
@@ -231,6 +241,25 @@ class Client:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _fits_a_message(self, call: AttendCall, timeout: float | None) -> bool:
+        """Whether the call goes as one message: the settings are for it, and the server takes it."""
+        if self._transport.streamed(call.payload_bytes):
+            return False
+        return call.message_bytes <= SURELY_TAKEN_BYTES or call.message_bytes <= self._message_limit(timeout)
+
+    def _message_limit(self, timeout: float | None) -> int:
+        """Bytes of the largest message that the server takes, which is asked once; 0 where it does not answer."""
+        with self._lock:
+            limit = self._largest_message
+        if limit is None:
+            try:
+                limit = self.server_info(timeout=timeout).limits.max_message_bytes
+            except errors.Error:
+                return 0
+            with self._lock:
+                self._largest_message = limit
+        return limit
 
     def _submit_unary(self, call: AttendCall, message: bytes, timeout: float | None) -> PendingAttention:
         rpc = self._start(self._attend[self._rotation.take()], message, timeout)

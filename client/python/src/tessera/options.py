@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from operator import index
 from typing import Union
 
 from tessera.v1 import tensor_pb2
@@ -25,7 +26,8 @@ def make_mask(causal: bool, window: Window | None) -> tensor_pb2.Mask:
     """With both, a row sees the keys that both let it see: those of the window up to its own position."""
     if window is None:
         return tensor_pb2.Mask(kind=tensor_pb2.MASK_KIND_CAUSAL if causal else tensor_pb2.MASK_KIND_FULL)
-    left, right = (window, window) if isinstance(window, int) else window
+    left, right = window if isinstance(window, (tuple, list)) else (window, window)
+    left, right = index(left), index(right)
     if left < -1 or right < -1:
         raise ValueError(f"window is {window}; each side must be -1 (unbounded) or more")
     if causal:

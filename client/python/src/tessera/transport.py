@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ ATTEND = "/tessera.v1.AttentionService/Attend"
 ATTEND_STREAM = "/tessera.v1.AttentionService/AttendStream"
 GET_SERVER_INFO = "/tessera.v1.ServerService/GetServerInfo"
 PLAN_TILES = "/tessera.v1.ServerService/PlanTiles"
+
+# Messages up to this size are sent without asking what the server takes: it is gRPC's own default limit.
+SURELY_TAKEN_BYTES = 4 << 20
 
 _MAX_STRIPES = 64
 
@@ -33,6 +37,10 @@ class Transport:
     credentials: grpc.ChannelCredentials | None = None
 
     def __post_init__(self) -> None:
+        # Resolvers read a port above 65535 as another one.
+        ports = re.findall(r":0*([0-9]+)(?:,|$)", self.target)
+        if any(len(port) > 5 or int(port) > 65535 for port in ports) and not self.target.startswith("unix"):
+            raise ValueError(f"target is {self.target}; its port must be at most 65535")
         if not 1 <= self.connections <= _MAX_STRIPES:
             raise ValueError(f"connections is {self.connections}; must be from 1 to {_MAX_STRIPES}")
         if self.chunk_bytes < 1:
@@ -54,7 +62,7 @@ class Transport:
         return () if self.tenant is None else (("tessera-tenant", self.tenant),)
 
     def streamed(self, payload_bytes: int) -> bool:
-        """Whether a call goes through AttendStream in chunks rather than in one message."""
+        """Whether a call goes through AttendStream in chunks rather than in one message, whatever the server takes."""
         return payload_bytes > self.stream_threshold
 
     def stripes(self, payload_bytes: int) -> int:

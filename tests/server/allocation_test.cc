@@ -71,9 +71,10 @@ class AllocationTest : public ::testing::Test {
   }
 
   HeapFile heap_;
-  ServerProcess process_{TESSERA_SERVER,
-                         {"--staging-bytes=128MiB", "--max-tenant-memory-share=1", "--backend=cpu"},
-                         heap_.Environment(TESSERA_HEAP_WATCH)};
+  ServerProcess process_{
+      TESSERA_SERVER,
+      {"--staging-bytes=128MiB", "--max-message-bytes=80MiB", "--transport-bytes=8GiB", "--backend=cpu"},
+      heap_.Environment(TESSERA_HEAP_WATCH)};
   std::unique_ptr<v1::AttentionService::Stub> stub_;
   const v1::AttendRequest request_ = LargeRequest();
   double copied_before_ = 0;

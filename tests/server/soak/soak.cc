@@ -85,8 +85,8 @@ int Soak() {
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   const int64_t requests = absl::GetFlag(FLAGS_requests);
   std::cout << "seed " << seed << ", " << requests << " requests\n";
-  const ServerProcess server(absl::GetFlag(FLAGS_server), {"--staging-bytes=64MiB", "--max-inflight-bytes=128MiB",
-                                                           "--max-tenant-memory-share=1", "--log-level=error"});
+  const ServerProcess server(absl::GetFlag(FLAGS_server),
+                             {"--staging-bytes=64MiB", "--max-inflight-bytes=128MiB", "--log-level=error"});
   if (!server.serving()) {
     std::cerr << "the server does not start\n";
     return 1;

@@ -38,7 +38,7 @@ else
   cmake -S "$here/standalone" -B "$root/build/gpu" -G Ninja -DCMAKE_BUILD_TYPE=Release
   cmake --build "$root/build/gpu"
   bin="$root/build/gpu/bin"
-  commit=$(git -C "$root" describe --always --dirty)
+  commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
 fi
 export LD_LIBRARY_PATH="$bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 echo "$(date -u +%F), commit $commit, $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader |

@@ -73,12 +73,15 @@ TEST_F(ConnectionsTest, AddressesOfEveryKindServe) {
     config.listen = address;
     TestServer server("", config);
     const int port = server.server().grpc_port();
-    const grpc::Status status = CallAt(port == 0 ? address : "localhost:" + std::to_string(port));
+    const grpc::Status status = CallAt(port == 0 ? address : Local(port));
     EXPECT_TRUE(status.ok()) << address << ": " << status.error_message();
   }
 }
 
 TEST_F(ConnectionsTest, ServesOnAfterTheProcessWasOutOfFileDescriptors) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "UndefinedBehaviorSanitizer opens a pipe to look at an object, and takes failure for a bad object";
+#endif
   const ServerProcess process(TESSERA_SERVER, {"--backend=cpu"});
   ASSERT_TRUE(process.serving());
   process.SetMaxFiles(150);

@@ -8,8 +8,7 @@
 //   output  [c, row]  += sum over keys of V[key, c] * P[key, row]   kSteps elements of head_dim a block
 //
 // The left factor is broadcast, the right one is a vector. kSteps x kVectors accumulators stay in registers, and each
-// is one chain of fused multiply-adds in ascending order: a row's result does not depend on its neighbours in the
-// panel.
+// takes its fused multiply-adds in ascending order: a row's result does not depend on its neighbours in the panel.
 #if defined(TESSERA_KERNELS_CPU_REGISTER_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TESSERA_KERNELS_CPU_REGISTER_BLOCK_INL_H_
 #undef TESSERA_KERNELS_CPU_REGISTER_BLOCK_INL_H_
@@ -17,6 +16,7 @@
 #define TESSERA_KERNELS_CPU_REGISTER_BLOCK_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -44,26 +44,37 @@ inline constexpr int kSteps = 4;
 static_assert(kTileRows % (kPanelVectors * kLanes) == 0, "a block is whole panels");
 static_assert(kTileKeys % kSteps == 0 && 8 % kSteps == 0, "tiles and head_dim are whole register blocks");
 
-// scores [kSteps, panel] of the keys at `k` [kSteps, kKeyStride] against the panel at `q` [head_dim, panel].
+// Elements of head_dim in one chain: the error of a dot product grows with its longest chain, and a BLAS, whose chains
+// run over a vector's lanes, has short ones.
+inline constexpr int64_t kScoreChain = 64;
+
+// scores [kSteps, panel] of the keys at `k` [kSteps, kKeyStride] against the panel at `q` [head_dim, panel]: chains of
+// kScoreChain elements, summed in order.
 template <int kVectors>
 HWY_INLINE void ScoreBlock(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k, int64_t head_dim,
                            float* HWY_RESTRICT scores) {
   const RowTag d;
   constexpr int64_t kPanel = kVectors * kLanes;
-  RowVec sum[kSteps][kVectors];
-  for (int i = 0; i < kSteps; ++i) {
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(d);
-  }
-  for (int64_t c = 0; c < head_dim; ++c) {
-    RowVec right[kVectors];
-    for (int v = 0; v < kVectors; ++v) right[v] = hn::Load(d, q + c * kPanel + v * kLanes);
+  for (int64_t begin = 0; begin < head_dim; begin += kScoreChain) {
+    const int64_t end = std::min(begin + kScoreChain, head_dim);
+    RowVec sum[kSteps][kVectors];
     for (int i = 0; i < kSteps; ++i) {
-      const RowVec left = hn::Set(d, k[i * kKeyStride + c]);
-      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(left, right[v], sum[i][v]);
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(d);
     }
-  }
-  for (int i = 0; i < kSteps; ++i) {
-    for (int v = 0; v < kVectors; ++v) hn::Store(sum[i][v], d, scores + i * kPanel + v * kLanes);
+    for (int64_t c = begin; c < end; ++c) {
+      RowVec right[kVectors];
+      for (int v = 0; v < kVectors; ++v) right[v] = hn::Load(d, q + c * kPanel + v * kLanes);
+      for (int i = 0; i < kSteps; ++i) {
+        const RowVec left = hn::Set(d, k[i * kKeyStride + c]);
+        for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(left, right[v], sum[i][v]);
+      }
+    }
+    for (int i = 0; i < kSteps; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        float* to = scores + i * kPanel + v * kLanes;
+        hn::Store(begin == 0 ? sum[i][v] : hn::Add(hn::Load(d, to), sum[i][v]), d, to);
+      }
+    }
   }
 }
 

@@ -6,7 +6,8 @@
 // absl_mutex.cc, the definitions here take the place of the library's. What happened before the start of a batch
 // happens before its completion is told: by the functor that is its tag (callback API), or by the completion queue.
 // A server reactor's OnCancel and OnDone, which the library would run on threads of its own, run on one made here, so
-// that what came before them is seen to.
+// that what came before them is seen to. A call is let go of after its OnDone, and a server waits for all of its calls
+// before it goes: what their OnDone did happens before the server's end.
 //
 // Needs -fno-access-control: the functors are private to gRPC's classes.
 #include <dlfcn.h>
@@ -85,6 +86,9 @@ class Worker {
   std::deque<std::function<void()>> tasks_;
 };
 
+// Where calls that are over and the end of their server meet.
+char ended_calls;
+
 }  // namespace
 
 namespace grpc::internal {
@@ -135,6 +139,18 @@ grpc_event grpc_completion_queue_pluck(grpc_completion_queue* queue, void* tag, 
   const grpc_event event = library(queue, tag, deadline, reserved);
   if (event.type == GRPC_OP_COMPLETE) __tsan_acquire(event.tag);
   return event;
+}
+
+void grpc_call_unref(grpc_call* call) {
+  static auto* const library = Library<decltype(grpc_call_unref)>("grpc_call_unref");
+  __tsan_release(&ended_calls);
+  library(call);
+}
+
+void grpc_server_destroy(grpc_server* server) {
+  static auto* const library = Library<decltype(grpc_server_destroy)>("grpc_server_destroy");
+  __tsan_acquire(&ended_calls);
+  library(server);
 }
 
 }  // extern "C"

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "server/device_list.h"
 
 namespace tessera {
 namespace {
@@ -83,6 +84,11 @@ SchedulerOptions SchedulerOptionsFor(const ServerConfig& config, absl::string_vi
   return options;
 }
 
+int SlotsFor(const ServerConfig& config, absl::string_view backend) {
+  if (config.slots != 0) return config.slots;
+  return backend == "cuda" ? 4 : 1;
+}
+
 absl::Status ValidateConfig(const ServerConfig& config) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   constexpr int64_t kMostInt = std::numeric_limits<int>::max();
@@ -95,7 +101,8 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckListen(config.listen),
            config.metrics_address.empty() ? absl::OkStatus() : CheckAddress("metrics_address", config.metrics_address),
            CheckRange("threads", config.threads, 0, 4096),
-           CheckRange("slots", config.slots, 1, 64),
+           CheckRange("slots", config.slots, 0, 64),
+           ParseDeviceList(config.device).status(),
            CheckRange("staging_bytes", config.staging_bytes, 1 << 20, kMost),
            CheckRange("max_inflight_bytes", config.max_inflight_bytes, 1 << 20, kMost),
            // protobuf's own parsers take no more than an int.
@@ -131,6 +138,10 @@ absl::Status ValidateConfig(const ServerConfig& config) {
   }
   if (absl::Status status = CheckTransportBytes(config); !status.ok()) return status;
   // Also false for what is not a number.
+  if (!(config.memory_fraction > 0 && config.memory_fraction < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory_fraction: ", config.memory_fraction, " is not between 0 and 1"));
+  }
   if (!(config.engine.slowest_pace >= 1 && config.engine.slowest_pace <= std::numeric_limits<double>::max())) {
     return absl::InvalidArgumentError(
         absl::StrCat("slowest_pace: ", config.engine.slowest_pace, " is not a finite number of at least 1"));
@@ -146,7 +157,8 @@ ByteBudget::Limits BudgetLimits(const ServerConfig& config, int64_t staging_byte
           .tenant_staged = Share(share, staging_bytes)};
 }
 
-AttendLimits FittedLimits(const ServerConfig& config, int64_t staging_bytes, absl::string_view backend) {
+AttendLimits FittedLimits(const ServerConfig& config, int64_t staging_bytes, absl::string_view backend,
+                          int64_t device_bytes) {
   const ByteBudget::Limits budget = BudgetLimits(config, staging_bytes);
   AttendLimits limits = config.attend;
   limits.request.max_request_bytes =
@@ -154,6 +166,9 @@ AttendLimits FittedLimits(const ServerConfig& config, int64_t staging_bytes, abs
                 Share(config.scheduler.max_tenant_share, config.scheduler.max_queue_bytes)});
   if (limits.request.max_request_cost == 0)
     limits.request.max_request_cost = int64_t{1} << (backend == "cuda" ? 52 : 41);
+  if (device_bytes > 0) {
+    limits.request.max_request_bytes = std::min(limits.request.max_request_bytes, device_bytes);
+  }
   return limits;
 }
 

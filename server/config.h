@@ -23,8 +23,10 @@ struct ServerConfig {
   std::string revision = "unknown";
 
   std::string backend = "auto";  // "auto", "cpu" or "cuda"
+  std::string device = "all";    // GPUs: "all", or their numbers, "0,1"
+  double memory_fraction = 0.9;  // of a GPU's free memory at start: its arena
   int threads = 0;               // of the CPU kernel; 0: one for each core
-  int slots = 1;                 // batches that the CPU runs at a time
+  int slots = 0;                 // batches that a device runs at a time; 0: the backend's, see SlotsFor
   int64_t staging_bytes = int64_t{2} << 30;
   std::string fault_script;  // tests only; empty: no faults
 
@@ -52,6 +54,10 @@ struct ServerConfig {
 // 2 ms, and 2^33 on a CPU, about 0.1 s.
 SchedulerOptions SchedulerOptionsFor(const ServerConfig& config, absl::string_view backend);
 
+// Batches that a device of `backend` runs at a time. A config.slots of 0 becomes 4 on a GPU, so that copies in both
+// directions overlap kernels, and 1 on a CPU, which keeps all cores on one batch.
+int SlotsFor(const ServerConfig& config, absl::string_view backend);
+
 // What transport_bytes must be of max_message_bytes, so that no single message can fill it: gRPC takes messages of up
 // to twice max_message_bytes (see Server), and of one that comes in frames of a byte each, every byte costs it 42.
 inline constexpr int64_t kTransportBytesPerMessageByte = 2 * 42;
@@ -65,7 +71,10 @@ ByteBudget::Limits BudgetLimits(const ServerConfig& config, int64_t staging_byte
 // The limits of calls, max_request_bytes lowered to what memory and queue can ever hold for one: so GetServerInfo tells
 // callers the truth, and a call beyond it is refused as invalid, not asked to come again. A max_request_cost of 0
 // becomes 2^52 on a GPU, about 10 s, and 2^41 on a CPU, about 20 s. REQUIRES: valid.
-AttendLimits FittedLimits(const ServerConfig& config, int64_t staging_bytes, absl::string_view backend);
+//
+// `device_bytes`: what a call may take of any device's memory; 0 where tensors stay in staging memory.
+AttendLimits FittedLimits(const ServerConfig& config, int64_t staging_bytes, absl::string_view backend,
+                          int64_t device_bytes);
 
 }  // namespace tessera
 

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 TEST(ConfigTest, DefaultsAreValidAndFitEachOther) {
   const ServerConfig config;
   EXPECT_TRUE(ValidateConfig(config).ok());
-  EXPECT_EQ(FittedLimits(config, config.staging_bytes, "cpu").request.max_request_bytes,
+  EXPECT_EQ(FittedLimits(config, config.staging_bytes, "cpu", 0).request.max_request_bytes,
             config.attend.request.max_request_bytes);
 }
 
@@ -24,23 +24,47 @@ TEST(ConfigTest, RequestLimitIsLoweredToWhatCanEverFit) {
   config.attend.max_tenant_memory_share = 1;
   config.attend.request.max_request_bytes = 1000 << 20;
   config.max_inflight_bytes = 900 << 20;
-  EXPECT_EQ(FittedLimits(config, 2000 << 20, "cpu").request.max_request_bytes, 900 << 20);
-  EXPECT_EQ(FittedLimits(config, 800 << 20, "cpu").request.max_request_bytes, 800 << 20);
+  EXPECT_EQ(FittedLimits(config, 2000 << 20, "cpu", 0).request.max_request_bytes, 900 << 20);
+  EXPECT_EQ(FittedLimits(config, 800 << 20, "cpu", 0).request.max_request_bytes, 800 << 20);
   config.attend.max_tenant_memory_share = 0.5;
-  EXPECT_EQ(FittedLimits(config, 800 << 20, "cpu").request.max_request_bytes, 400 << 20);
+  EXPECT_EQ(FittedLimits(config, 800 << 20, "cpu", 0).request.max_request_bytes, 400 << 20);
   config.scheduler.max_queue_bytes = 600 << 20;
   config.scheduler.max_tenant_share = 0.25;
-  EXPECT_EQ(FittedLimits(config, 800 << 20, "cpu").request.max_request_bytes, 150 << 20);
+  EXPECT_EQ(FittedLimits(config, 800 << 20, "cpu", 0).request.max_request_bytes, 150 << 20);
 }
 
 TEST(ConfigTest, CostLimitSuitsTheBackendWhereNoneIsSet) {
   ServerConfig config;
-  EXPECT_EQ(FittedLimits(config, 1 << 30, "cpu").request.max_request_cost, int64_t{1} << 41);
-  EXPECT_EQ(FittedLimits(config, 1 << 30, "cuda").request.max_request_cost, int64_t{1} << 52);
+  EXPECT_EQ(FittedLimits(config, 1 << 30, "cpu", 0).request.max_request_cost, int64_t{1} << 41);
+  EXPECT_EQ(FittedLimits(config, 1 << 30, "cuda", 0).request.max_request_cost, int64_t{1} << 52);
   config.attend.request.max_request_cost = 12345;
-  EXPECT_EQ(FittedLimits(config, 1 << 30, "cuda").request.max_request_cost, 12345);
+  EXPECT_EQ(FittedLimits(config, 1 << 30, "cuda", 0).request.max_request_cost, 12345);
   config.attend.request.max_request_cost = -1;
   EXPECT_EQ(ValidateConfig(config).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ConfigTest, RequestLimitIsLoweredToTheDevicesMemory) {
+  ServerConfig config;
+  config.attend.request.max_request_bytes = 1000 << 20;
+  config.attend.max_tenant_memory_share = 1;
+  EXPECT_EQ(FittedLimits(config, 2000 << 20, "cuda", 300 << 20).request.max_request_bytes, 300 << 20);
+}
+
+TEST(ConfigTest, SlotsSuitTheBackendUnlessGiven) {
+  ServerConfig config;
+  EXPECT_EQ(SlotsFor(config, "cpu"), 1);
+  EXPECT_GT(SlotsFor(config, "cuda"), 2);
+  config.slots = 7;
+  EXPECT_EQ(SlotsFor(config, "cpu"), 7);
+  EXPECT_EQ(SlotsFor(config, "cuda"), 7);
+}
+
+TEST(ConfigTest, MemoryFractionIsAPart) {
+  ServerConfig config;
+  for (const double fraction : {0.0, 1.0, -0.5, 0.0 / 0.0}) {
+    config.memory_fraction = fraction;
+    EXPECT_EQ(ValidateConfig(config).code(), absl::StatusCode::kInvalidArgument) << fraction;
+  }
 }
 
 TEST(ConfigTest, NoSingleMessageFillsTheTransport) {

@@ -29,11 +29,13 @@ ABSL_FLAG(std::string, metrics_address, kDefaults.metrics_address,
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error; debug logs every RPC");
 
 ABSL_FLAG(std::string, backend, kDefaults.backend, "auto, cpu or cuda");
+ABSL_FLAG(std::string, device, kDefaults.device, "GPUs to use: all, or their numbers, 0,1");
+ABSL_FLAG(double, memory_fraction, kDefaults.memory_fraction,
+          "Part of a GPU's free memory that is taken at start, once and for all; above 0 and below 1");
 ABSL_FLAG(int, threads, kDefaults.threads, "Threads of the CPU kernel; 0: one for each core");
-ABSL_FLAG(int, slots, kDefaults.slots,
-          "Batches the CPU runs at a time: 1 keeps all cores on one, 2 lets a small one overtake a large one");
+ABSL_FLAG(int, slots, kDefaults.slots, "Batches a device runs at a time, 0: 1 on the CPU, 4 on a GPU");
 ABSL_FLAG(ByteSize, staging_bytes, ByteSize{kDefaults.staging_bytes},
-          "Host memory that tensors are received into and answered from; never grows");
+          "Host memory that tensors are received into and answered from, pinned where there is a GPU; never grows");
 ABSL_FLAG(std::string, fault_script, kDefaults.fault_script,
           "For tests: faults that the device shall show, as server/device/fault_script.h describes them");
 
@@ -77,7 +79,7 @@ ABSL_FLAG(int64_t, max_batch_cost, kDefaults.scheduler.max_batch_cost,
 ABSL_FLAG(int64_t, max_batch_sequences, kDefaults.scheduler.max_batch_sequences,
           "Most sequences in a batch; a single call with more still runs");
 ABSL_FLAG(absl::Duration, batch_delay, kDefaults.scheduler.batch_delay,
-          "How long a small batch may be held back while another runs");
+          "How long a small batch may be held back while calls come fast");
 ABSL_FLAG(int64_t, fair_quantum, kDefaults.scheduler.fair_quantum,
           "Estimated work that a tenant may have done before the next one's turn");
 ABSL_FLAG(int64_t, large_cost, kDefaults.scheduler.large_cost, "Estimated work from which on a call is large");
@@ -109,6 +111,8 @@ ServerConfig ConfigFromFlags() {
   config.metrics_address = absl::GetFlag(FLAGS_metrics_address);
   config.revision = kRevision;
   config.backend = absl::GetFlag(FLAGS_backend);
+  config.device = absl::GetFlag(FLAGS_device);
+  config.memory_fraction = absl::GetFlag(FLAGS_memory_fraction);
   config.threads = absl::GetFlag(FLAGS_threads);
   config.slots = absl::GetFlag(FLAGS_slots);
   config.staging_bytes = absl::GetFlag(FLAGS_staging_bytes).bytes;

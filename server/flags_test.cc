@@ -85,7 +85,7 @@ TEST(ConfigTest, EveryRefusalNamesItsSetting) {
     return std::string(ValidateConfig(config).message());
   };
   EXPECT_TRUE(ValidateConfig({}).ok());
-  EXPECT_THAT(refusal([](ServerConfig& c) { c.slots = 0; }), HasSubstr("slots"));
+  EXPECT_THAT(refusal([](ServerConfig& c) { c.slots = -1; }), HasSubstr("slots"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.max_message_bytes = int64_t{4} << 30; }), HasSubstr("max_message_bytes"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.scheduler.max_batch_jobs = 0; }), HasSubstr("max_batch_requests"));
   EXPECT_THAT(refusal([](ServerConfig& c) { c.scheduler.max_queue_jobs = 0; }), HasSubstr("max_queue_requests"));

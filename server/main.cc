@@ -6,8 +6,8 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -20,7 +20,7 @@
 #include "server/flags.h"
 #include "server/grpc_log.h"
 #include "server/logging.h"
-#include "server/open_device.h"
+#include "server/open_devices.h"
 #include "server/server.h"
 #include "server/stop_signals.h"
 #include "server/version.h"
@@ -45,28 +45,26 @@ class Ending {
     absl::MutexLock lock(&mutex_);
     stop_ = true;
   }
-  void DeviceLost(const absl::Status& status) {
+  void DevicesLost() {
     absl::MutexLock lock(&mutex_);
-    lost_ = status;
+    lost_ = true;
   }
 
   void AwaitAny() {
     absl::MutexLock lock(&mutex_);
-    const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_ || lost_.has_value(); };
+    const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_ || lost_; };
     mutex_.Await(absl::Condition(&any));
   }
-  // The error, as soon as there is one, or nothing after `timeout`.
-  std::optional<absl::Status> AwaitDeviceLost(absl::Duration timeout) {
+  // Whether no device is left, at the latest after `timeout`.
+  bool AwaitDevicesLost(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
-    const auto lost = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return lost_.has_value(); };
-    mutex_.AwaitWithTimeout(absl::Condition(&lost), timeout);
-    return lost_;
+    return mutex_.AwaitWithTimeout(absl::Condition(&lost_), timeout);
   }
 
  private:
   absl::Mutex mutex_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<absl::Status> lost_ ABSL_GUARDED_BY(mutex_);
+  bool lost_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // What the process needs beside its connections: pollers, logs, scrapes, devices.
@@ -94,25 +92,25 @@ int Fail(const absl::Status& status) {
 }
 
 // The one line on standard output, for programs that start servers.
-void Announce(const Server& server, const Device& device) {
+void Announce(const Server& server, const std::vector<std::unique_ptr<Device>>& devices) {
   const nlohmann::ordered_json line = {
       {"event", "serving"}, {"grpc_port", server.grpc_port()}, {"metrics_port", server.metrics_port()}};
   std::printf("%s\n", line.dump().c_str());
   std::fflush(stdout);
-  const DeviceInfo info = device.info();
+  const DeviceInfo info = devices.front()->info();
   Log(LogLevel::kInfo, "serving",
       {{"grpc_port", server.grpc_port()},
        {"metrics_port", server.metrics_port()},
        {"version", kVersion},
        {"revision", kRevision},
+       {"devices", devices.size()},
        {"device", info.name},
        {"kernel", info.kernel},
        {"slots", info.slots}});
 }
 
-// The device may never come back, so nothing that waits for it is destroyed.
-[[noreturn]] void ExitDeviceLost(Server* server, const absl::Status& status) {
-  Log(LogLevel::kError, "device_lost", {{"status", status.ToString()}});
+// The devices may never come back, so nothing that waits for it is destroyed.
+[[noreturn]] void ExitDevicesLost(Server* server) {
   server->Drain(kLastAnswers);
   FlushLog();
   _exit(Server::kDeviceLostExitCode);
@@ -127,22 +125,24 @@ int Serve(ServerConfig config) {
   });
   config.max_connections = BoundedByFiles(config.max_connections);
 
-  absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(config);
-  if (!device.ok()) return Fail(device.status());
+  const absl::StatusOr<std::vector<std::unique_ptr<Device>>> devices = OpenDevices(config);
+  if (!devices.ok()) return Fail(devices.status());
+  std::vector<Device*> borrowed;
+  for (const std::unique_ptr<Device>& device : *devices) borrowed.push_back(device.get());
   absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(
-      config, device->get(), Clock::Real(), [&ending](const absl::Status& status) { ending.DeviceLost(status); });
+      config, std::move(borrowed), Clock::Real(), [&ending](const absl::Status& /*why*/) { ending.DevicesLost(); });
   if (!started.ok()) return Fail(started.status());
   Server& server = **started;
-  Announce(server, **device);
+  Announce(server, *devices);
 
   ending.AwaitAny();
   server.StopAccepting();
-  if (const auto lost = ending.AwaitDeviceLost(absl::ZeroDuration())) ExitDeviceLost(&server, *lost);
+  if (ending.AwaitDevicesLost(absl::ZeroDuration())) ExitDevicesLost(&server);
   Log(LogLevel::kInfo, "draining", {{"grace", absl::FormatDuration(config.drain_grace)}});
-  if (const auto lost = ending.AwaitDeviceLost(config.drain_grace)) ExitDeviceLost(&server, *lost);
+  if (ending.AwaitDevicesLost(config.drain_grace)) ExitDevicesLost(&server);
   watchdog.Arm(config.drain_timeout + Server::kFlushTime + kReleaseTime + kDestroyTime);
   const bool drained = server.Drain(config.drain_timeout);
-  if (const auto lost = ending.AwaitDeviceLost(absl::ZeroDuration())) ExitDeviceLost(&server, *lost);
+  if (ending.AwaitDevicesLost(absl::ZeroDuration())) ExitDevicesLost(&server);
   const bool released = server.AwaitMemory(kReleaseTime);
   Log(LogLevel::kInfo, "stopped", {{"all_calls_ended", drained}, {"memory_released", released}});
   if (!released) {

@@ -30,7 +30,8 @@ constexpr char kMost[] = "9223372036854775807";
 const std::vector<Row>& Table() {
   static const auto* const table = new std::vector<Row>{
       {"threads", {"0", "4096"}, {"-1", "4097"}},
-      {"slots", {"1", "64"}, {"0", "65"}},
+      {"memory_fraction", {"1e-300", "0.9999"}, {"0", "1"}},
+      {"slots", {"0", "64"}, {"-1", "65"}},
       {"staging_bytes", {"1MiB", kMost}, {"0", "1048575"}},
       {"max_inflight_bytes", {"1MiB", kMost}, {"0", "1048575"}},
       {"max_request_bytes", {"1", kMost}, {"0"}},

@@ -48,7 +48,8 @@ void MetricsObserver::OnBatch(const DeviceInfo& device, DType dtype, int64_t job
   if (absl::IsCancelled(outcome.status)) {
     Log(LogLevel::kDebug, "batch_stopped", {{"device", device.index}, {"requests", jobs}});
   } else if (!outcome.status.ok()) {
-    Log(LogLevel::kWarning, "batch_failed",
+    // A lack of memory is a full device's way to say no; tessera_rejected_total counts those.
+    Log(absl::IsResourceExhausted(outcome.status) ? LogLevel::kDebug : LogLevel::kWarning, "batch_failed",
         {{"device", device.index},
          {"requests", jobs},
          {"sticky", outcome.sticky},
@@ -58,23 +59,27 @@ void MetricsObserver::OnBatch(const DeviceInfo& device, DType dtype, int64_t job
 
 void MetricsObserver::OnDropped(absl::StatusCode /*code*/, Job::State /*where*/) {}
 
-void AddServerGauges(const Scheduler* scheduler, const ByteBudget* budget, Device* device, ScrapeGauges* gauges) {
+void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, const std::vector<Device*>& devices,
+                     ScrapeGauges* gauges) {
   const auto number = [](auto value) { return static_cast<double>(value); };
   gauges->Add(metric_names::kQueueRequests, "Calls waiting.", {}, [=] { return number(scheduler->queued_jobs()); });
   gauges->Add(metric_names::kQueueBytes, "Bytes of the calls waiting.", {},
               [=] { return number(scheduler->queued_bytes()); });
   gauges->Add(metric_names::kInflightBytes, "Bytes of received messages and admitted calls.", {},
               [=] { return number(budget->in_use()); });
+  const StagingPool* const staging = &devices.front()->staging();
   gauges->Add(metric_names::kPinnedMemoryBytes, "Staging memory, in all and in use.", {{"kind", "capacity"}},
-              [=] { return number(device->staging().capacity()); });
+              [=] { return number(staging->capacity()); });
   gauges->Add(metric_names::kPinnedMemoryBytes, "Staging memory, in all and in use.", {{"kind", "used"}},
-              [=] { return number(device->staging().in_use()); });
-  const DeviceInfo info = device->info();
-  const std::string index = std::to_string(info.index);
-  gauges->Add(metric_names::kDeviceMemoryBytes, "The device's arena, in all and in use.",
-              {{"device", index}, {"kind", "capacity"}}, [=] { return number(info.memory_bytes); });
-  gauges->Add(metric_names::kDeviceMemoryBytes, "The device's arena, in all and in use.",
-              {{"device", index}, {"kind", "used"}}, [=] { return number(device->memory_in_use()); });
+              [=] { return number(staging->in_use()); });
+  for (const Device* device : devices) {
+    const DeviceInfo info = device->info();
+    const std::string index = std::to_string(info.index);
+    gauges->Add(metric_names::kDeviceMemoryBytes, "The device's arena, in all and in use.",
+                {{"device", index}, {"kind", "capacity"}}, [=] { return number(info.memory_bytes); });
+    gauges->Add(metric_names::kDeviceMemoryBytes, "The device's arena, in all and in use.",
+                {{"device", index}, {"kind", "used"}}, [=] { return number(device->memory_in_use()); });
+  }
 }
 
 }  // namespace tessera

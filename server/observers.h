@@ -3,6 +3,7 @@
 #define TESSERA_SERVER_OBSERVERS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -12,7 +13,7 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/open_rpcs.h"
 #include "server/rpc/rpc_observer.h"
-#include "server/scheduler/scheduler.h"
+#include "server/scheduler/scheduler_group.h"
 
 namespace tessera {
 
@@ -40,8 +41,10 @@ class MetricsObserver final : public RpcObserver, public EngineObserver {
   OpenRpcs* const open_rpcs_;
 };
 
-// Gauges of the queue, of the bytes in flight, and of the device's memory. All outlive `gauges`.
-void AddServerGauges(const Scheduler* scheduler, const ByteBudget* budget, Device* device, ScrapeGauges* gauges);
+// Gauges of the queue, of the bytes in flight, and of the devices' memory. All outlive `gauges`. REQUIRES: at least one
+// device.
+void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, const std::vector<Device*>& devices,
+                     ScrapeGauges* gauges);
 
 }  // namespace tessera
 

@@ -16,6 +16,8 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "server/engine/attend_runner.h"
+#include "server/logging.h"
+#include "server/metrics/metric_names.h"
 #include "server/metrics/process_collector.h"
 #include "server/metrics/scrape_gauges.h"
 #include "server/version.h"
@@ -26,7 +28,7 @@ namespace {
 // What health is asked about, besides the whole server ("").
 constexpr const char* kServiceNames[] = {"tessera.v1.AttentionService", "tessera.v1.ServerService"};
 
-std::vector<v1::DeviceInfo> DescribeDevice(const Device& device) {
+v1::DeviceInfo DescribeDevice(const Device& device, bool lost) {
   const DeviceInfo info = device.info();
   v1::DeviceInfo description;
   description.set_index(static_cast<uint32_t>(info.index));
@@ -35,18 +37,29 @@ std::vector<v1::DeviceInfo> DescribeDevice(const Device& device) {
   description.set_memory_bytes(static_cast<uint64_t>(info.memory_bytes));
   description.set_memory_used_bytes(static_cast<uint64_t>(device.memory_in_use()));
   description.set_slots(static_cast<uint32_t>(info.slots));
-  return {description};
+  description.set_lost(lost);
+  return description;
 }
 
-ServerFacts FactsOf(const ServerConfig& config, const Device* device) {
-  ServerFacts facts;
-  facts.version = kVersion;
-  facts.revision = config.revision;
-  facts.backend = device->info().backend;
-  facts.max_message_bytes = config.max_message_bytes;
-  facts.max_queue_requests = config.scheduler.max_queue_jobs;
-  facts.devices = [device] { return DescribeDevice(*device); };
-  return facts;
+std::vector<DeviceLabels> LabelsOf(const std::vector<Device*>& devices) {
+  std::vector<DeviceLabels> labels;
+  for (const Device* device : devices) {
+    const DeviceInfo info = device->info();
+    labels.push_back({absl::StrCat(info.index), info.name, info.kernel});
+  }
+  return labels;
+}
+
+// The least memory that one of the devices has for tensors; 0 where they stay in staging memory.
+int64_t LeastMemory(const std::vector<Device*>& devices) {
+  int64_t least = devices.front()->info().memory_bytes;
+  for (const Device* device : devices) least = std::min(least, device->info().memory_bytes);
+  return least;
+}
+
+AttendLimits LimitsFor(const ServerConfig& config, const std::vector<Device*>& devices) {
+  return FittedLimits(config, static_cast<int64_t>(devices.front()->staging().capacity()),
+                      devices.front()->info().backend, LeastMemory(devices));
 }
 
 void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builder) {
@@ -72,37 +85,50 @@ void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builde
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Device* device, Clock* clock,
-                                                      FatalFn on_fatal) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, std::vector<Device*> devices,
+                                                      Clock* clock, FatalFn on_fatal) {
   absl::Status status = ValidateConfig(config);
   if (!status.ok()) return status;
-  std::unique_ptr<Server> server(new Server(config, device, clock, std::move(on_fatal)));
+  std::unique_ptr<Server> server(new Server(config, std::move(devices), clock, std::move(on_fatal)));
   status = server->ExposeMetrics();
   if (status.ok()) status = server->Listen();
   if (!status.ok()) return status;
   return server;
 }
 
-Server::Server(const ServerConfig& config, Device* device, Clock* clock, FatalFn on_fatal)
+Server::Server(const ServerConfig& config, std::vector<Device*> devices, Clock* clock, FatalFn on_fatal)
     : config_(config),
-      device_(device),
+      devices_(std::move(devices)),
       clock_(clock),
       on_fatal_(std::move(on_fatal)),
-      metrics_({kVersion, config.revision, device->info().backend},
-               {{absl::StrCat(device->info().index), device->info().name, device->info().kernel}}),
+      metrics_({kVersion, config.revision, devices_.front()->info().backend}, LabelsOf(devices_)),
       observer_(&metrics_, &open_rpcs_),
-      budget_(BudgetLimits(config, static_cast<int64_t>(device->staging().capacity())), clock),
-      admission_(config.max_message_bytes, &budget_, &device->staging(), clock),
-      scheduler_(SchedulerOptionsFor(config, device->info().backend), clock),
+      budget_(BudgetLimits(config, static_cast<int64_t>(staging().capacity())), clock),
+      admission_(config.max_message_bytes, &budget_, &staging(), clock),
+      scheduler_(SchedulerOptionsFor(config, devices_.front()->info().backend), devices_.size(), clock),
       deadlines_(clock),
-      environment_{FittedLimits(config, static_cast<int64_t>(device->staging().capacity()), device->info().backend),
-                   clock,
-                   &admission_,
-                   &scheduler_,
-                   &deadlines_,
-                   &observer_},
+      environment_{LimitsFor(config, devices_), clock, &admission_, &scheduler_, &deadlines_, &observer_},
       attention_service_(environment_),
-      server_service_(FactsOf(config, device), environment_) {}
+      server_service_(Facts(), environment_),
+      lost_(devices_.size(), false),
+      engines_left_(devices_.size()) {}
+
+ServerFacts Server::Facts() {
+  ServerFacts facts;
+  facts.version = kVersion;
+  facts.revision = config_.revision;
+  facts.backend = devices_.front()->info().backend;
+  facts.max_message_bytes = config_.max_message_bytes;
+  facts.max_queue_requests = config_.scheduler.max_queue_jobs * static_cast<int64_t>(devices_.size());
+  facts.devices = [this] { return DescribeDevices(); };
+  return facts;
+}
+
+std::vector<v1::DeviceInfo> Server::DescribeDevices() const {
+  std::vector<v1::DeviceInfo> descriptions;
+  for (size_t i = 0; i < devices_.size(); ++i) descriptions.push_back(DescribeDevice(*devices_[i], Lost(i)));
+  return descriptions;
+}
 
 absl::Status Server::Listen() {
   grpc::EnableDefaultHealthCheckService(true);
@@ -124,17 +150,23 @@ absl::Status Server::Listen() {
   if (grpc_server_ == nullptr) return absl::UnavailableError("gRPC's server did not start");
   for (const char* name : kServiceNames) grpc_server_->GetHealthCheckService()->SetServingStatus(name, true);
   // So late that a device that is lost at once finds everything there.
-  engine_ =
-      std::make_unique<Engine>(config_.engine, std::make_unique<AttendRunner>(device_), &scheduler_, clock_, &observer_,
-                               Engine::LossFns{[this](const absl::Status& told) { OnDeviceLost(told); },
-                                               [this](const absl::Status& why) { on_fatal_(why); }});
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    engines_.push_back(std::make_unique<Engine>(
+        config_.engine, std::make_unique<AttendRunner>(devices_[i]), &scheduler_.of(i), clock_, &observer_,
+        Engine::LossFns{[this, i](const absl::Status& told) { OnDeviceLost(i, told); },
+                        [this, i](const absl::Status& why) { OnDeviceFatal(i, why); }}));
+  }
   listener_->Start(std::move(acceptor));
   return absl::OkStatus();
 }
 
 absl::Status Server::ExposeMetrics() {
   auto gauges = std::make_shared<ScrapeGauges>();
-  AddServerGauges(&scheduler_, &budget_, device_, gauges.get());
+  AddServerGauges(&scheduler_, &budget_, devices_, gauges.get());
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    gauges->Add(metric_names::kDeviceUp, "1 while the device takes calls, 0 once it is lost.",
+                {{"device", absl::StrCat(i)}}, [this, i] { return Lost(i) ? 0.0 : 1.0; });
+  }
   collectables_ = {metrics_.registry(), std::move(gauges), std::make_shared<ProcessCollector>()};
   if (config_.metrics_address.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<MetricsExposer>> exposer =
@@ -161,17 +193,38 @@ bool Server::Drain(absl::Duration timeout) {
 
 bool Server::AwaitMemory(absl::Duration timeout) const {
   const absl::Time deadline = Clock::Real()->Now() + timeout;
-  while (budget_.in_use() > 0 || device_->staging().in_use() > 0) {
+  while (budget_.in_use() > 0 || staging().in_use() > 0) {
     if (Clock::Real()->Now() >= deadline) return false;
     absl::SleepFor(absl::Milliseconds(1));
   }
   return true;
 }
 
-void Server::OnDeviceLost(const absl::Status& told) {
+void Server::OnDeviceLost(size_t device, const absl::Status& told) {
+  {
+    absl::MutexLock lock(&loss_mutex_);
+    lost_[device] = true;
+    const bool last = std::find(lost_.begin(), lost_.end(), false) == lost_.end();
+    if (!last) return;  // the others take the calls that come
+  }
   StopAccepting();
   admission_.Close(told);
   attention_service_.EndStreamCalls(told);
+}
+
+void Server::OnDeviceFatal(size_t device, const absl::Status& why) {
+  size_t left;
+  {
+    absl::MutexLock lock(&loss_mutex_);
+    left = --engines_left_;
+  }
+  Log(LogLevel::kError, "device_lost", {{"device", device}, {"status", why.ToString()}, {"devices_left", left}});
+  if (left == 0) on_fatal_(why);
+}
+
+bool Server::Lost(size_t device) const {
+  absl::MutexLock lock(&loss_mutex_);
+  return lost_[device];
 }
 
 Server::~Server() {
@@ -185,7 +238,7 @@ Server::~Server() {
     grpc_server_->Wait();
   }
   deadlines_.Stop();
-  engine_.reset();
+  engines_.clear();
   AwaitMemory(kFlushTime);
 }
 

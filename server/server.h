@@ -1,9 +1,9 @@
 // A Tessera server: puts the parts together, starts and stops them in order.
 //
-//   device, clock          given, outlive the server
+//   devices, clock         given, outlive the server
 //   metrics, observer      what happened
 //   budget, admission      who gets in
-//   scheduler, engine      who runs when
+//   schedulers, engines    who runs when: one of each a device
 //   services, gRPC server  who is talked to
 #ifndef TESSERA_SERVER_SERVER_H_
 #define TESSERA_SERVER_SERVER_H_
@@ -12,8 +12,10 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "grpcpp/server.h"
 #include "prometheus/collectable.h"
@@ -31,7 +33,7 @@
 #include "server/rpc/listener.h"
 #include "server/rpc/open_rpcs.h"
 #include "server/rpc/server_service.h"
-#include "server/scheduler/scheduler.h"
+#include "server/scheduler/scheduler_group.h"
 
 namespace tessera {
 
@@ -40,17 +42,20 @@ namespace tessera {
 // called by one thread, in this order; each may be left out.
 class Server {
  public:
-  // Called once, on an engine thread, when the device is lost. Health has said NOT_SERVING first; then every open call,
-  // those still being received included, has been ended with UNAVAILABLE "device lost", as are those that come later.
-  // Their answers may still be on their way: Drain sends them off. The process should end with exit code 70
+  // Called once, on an engine thread, when the last device is lost. Health has said NOT_SERVING first; then every open
+  // call, those still being received included, has been ended with UNAVAILABLE "device lost", as are those that come
+  // later. Their answers may still be on their way: Drain sends them off. The process should end with exit code 70
   // (kDeviceLostExitCode).
+  //
+  // Where a device is lost and others are left, its calls end in the same way and the server goes on serving.
   using FatalFn = std::function<void(const absl::Status&)>;
 
   static constexpr int kDeviceLostExitCode = 70;
 
-  // INVALID_ARGUMENT for a configuration that makes no sense, UNAVAILABLE where a port cannot be had.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, Device* device, Clock* clock,
-                                                       FatalFn on_fatal);
+  // INVALID_ARGUMENT for a configuration that makes no sense, UNAVAILABLE where a port cannot be had. REQUIRES: at
+  // least one device, all on one staging pool, each at the place that its index names.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, std::vector<Device*> devices,
+                                                       Clock* clock, FatalFn on_fatal);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();
@@ -87,15 +92,20 @@ class Server {
   // Of kFlushTime: how long gRPC may take to close the connections.
   static constexpr absl::Duration kCloseTime = absl::Milliseconds(500);
 
-  Server(const ServerConfig& config, Device* device, Clock* clock, FatalFn on_fatal);
+  Server(const ServerConfig& config, std::vector<Device*> devices, Clock* clock, FatalFn on_fatal);
 
   absl::Status Listen();
   absl::Status ExposeMetrics();
+  StagingPool& staging() const { return devices_.front()->staging(); }
+  std::vector<v1::DeviceInfo> DescribeDevices() const;
+  ServerFacts Facts();
   // `told` is what callers hear.
-  void OnDeviceLost(const absl::Status& told);
+  void OnDeviceLost(size_t device, const absl::Status& told);
+  void OnDeviceFatal(size_t device, const absl::Status& why);
+  bool Lost(size_t device) const;
 
   const ServerConfig config_;
-  Device* const device_;
+  const std::vector<Device*> devices_;
   Clock* const clock_;
   const FatalFn on_fatal_;
 
@@ -104,14 +114,17 @@ class Server {
   MetricsObserver observer_;
   ByteBudget budget_;
   Admission admission_;
-  Scheduler scheduler_;
+  SchedulerGroup scheduler_;
   DeadlineWatch deadlines_;
   const AttendEnvironment environment_;
   AttentionService attention_service_;
   ServerService server_service_;
   std::unique_ptr<grpc::Server> grpc_server_;
   std::unique_ptr<Listener> listener_;
-  std::unique_ptr<Engine> engine_;
+  mutable absl::Mutex loss_mutex_;
+  std::vector<bool> lost_ ABSL_GUARDED_BY(loss_mutex_);  // one a device
+  size_t engines_left_ ABSL_GUARDED_BY(loss_mutex_);     // that have not said on_fatal
+  std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::shared_ptr<prometheus::Collectable>> collectables_;
   std::unique_ptr<MetricsExposer> exposer_;
 };

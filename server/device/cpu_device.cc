@@ -14,20 +14,21 @@ absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Make(std::unique_ptr<Atten
                                                            size_t staging_bytes, int slots, Clock* clock) {
   absl::StatusOr<std::unique_ptr<StagingPool::Region>> region = StagingPool::MapAnonymous(staging_bytes);
   if (!region.ok()) return region.status();
-  return std::unique_ptr<CpuDevice>(new CpuDevice(std::move(backend), *std::move(region), slots, clock));
+  return std::make_unique<CpuDevice>(/*index=*/0, std::move(backend), std::make_shared<StagingPool>(*std::move(region)),
+                                     slots, clock);
 }
 
-CpuDevice::CpuDevice(std::unique_ptr<AttentionBackend> backend, std::unique_ptr<StagingPool::Region> region, int slots,
-                     Clock* clock)
+CpuDevice::CpuDevice(int index, std::unique_ptr<AttentionBackend> backend, std::shared_ptr<StagingPool> staging,
+                     int slots, Clock* clock)
     : backend_(std::move(backend)),
       clock_(clock),
-      info_{.index = 0,
+      info_{.index = index,
             .backend = "cpu",
             .name = CpuName("/proc/cpuinfo"),
             .kernel = std::string(backend_->name()),
             .memory_bytes = 0,
             .slots = slots},
-      staging_(std::move(region)),
+      staging_(std::move(staging)),
       slot_sequences_(slots) {
   ABSL_RAW_CHECK(slots >= 1, "a device has a slot");
 }

@@ -22,9 +22,12 @@ class CpuDevice final : public Device {
   // RESOURCE_EXHAUSTED where the staging memory cannot be had. REQUIRES: slots >= 1.
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Make(std::unique_ptr<AttentionBackend> backend,
                                                          size_t staging_bytes, int slots, Clock* clock);
+  // On staging memory that it shares with other devices of one server. REQUIRES: slots >= 1.
+  CpuDevice(int index, std::unique_ptr<AttentionBackend> backend, std::shared_ptr<StagingPool> staging, int slots,
+            Clock* clock);
 
   DeviceInfo info() const override { return info_; }
-  StagingPool& staging() override { return staging_; }
+  StagingPool& staging() override { return *staging_; }
   int64_t memory_in_use() const override { return 0; }
   // Never sticky: an error of the backend concerns the batch alone. Stops within milliseconds.
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
@@ -36,13 +39,10 @@ class CpuDevice final : public Device {
   size_t kept_sequences(int slot) const { return slot_sequences_[slot].capacity(); }
 
  private:
-  CpuDevice(std::unique_ptr<AttentionBackend> backend, std::unique_ptr<StagingPool::Region> region, int slots,
-            Clock* clock);
-
   const std::unique_ptr<AttentionBackend> backend_;
   Clock* const clock_;
   const DeviceInfo info_;
-  StagingPool staging_;
+  const std::shared_ptr<StagingPool> staging_;
   std::vector<std::vector<SequenceView>> slot_sequences_;  // one list a slot
 };
 

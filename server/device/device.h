@@ -17,7 +17,7 @@
 namespace tessera {
 
 struct DeviceInfo {
-  int index = 0;
+  int index = 0;             // among the server's devices, from 0
   std::string backend;       // "cpu", "cuda"
   std::string name;          // "AMD EPYC", "NVIDIA H200"
   std::string kernel;        // AttentionBackend::name()
@@ -25,7 +25,7 @@ struct DeviceInfo {
   int slots = 1;
 };
 
-// One call of a batch: its bytes in staging memory, and views into them.
+// One call of a batch: its bytes in staging memory, each a buffer of its own, and views into them.
 struct BatchItem {
   absl::Span<const std::byte> input;
   absl::Span<std::byte> output;
@@ -54,7 +54,7 @@ class Device {
   virtual ~Device() = default;
 
   virtual DeviceInfo info() const = 0;
-  // Host memory that the device reads and writes fastest.
+  // Host memory that the device reads and writes fastest. The devices of one server share it.
   virtual StagingPool& staging() = 0;
   // Device memory in use, of info().memory_bytes.
   virtual int64_t memory_in_use() const = 0;

@@ -1,5 +1,6 @@
 #include "server/device/fault_device.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -9,7 +10,9 @@ namespace tessera {
 
 FaultDevice::FaultDevice(std::unique_ptr<Device> device, FaultScript script, Clock* clock)
     : device_(std::move(device)), script_(std::move(script)), clock_(clock) {
-  device_->staging().set_gate([this](size_t) { return OnAllocation(); });
+  const bool stages = std::any_of(script_.rules.begin(), script_.rules.end(),
+                                  [](const FaultRule& rule) { return rule.point == FaultRule::Point::kStage; });
+  if (stages) device_->staging().set_gate([this](size_t) { return OnAllocation(); });
 }
 
 FaultDevice::~FaultDevice() {

@@ -26,7 +26,8 @@ class FaultDevice final : public Device {
  public:
   static constexpr absl::Duration kLongestWait = absl::Minutes(1);
 
-  // The clock outlives the device. REQUIRES: the wrapped device's staging pool has not been used.
+  // The clock outlives the device. REQUIRES: the wrapped device's staging pool has not been used, and of all fault
+  // devices that share it only this one has rules about it.
   FaultDevice(std::unique_ptr<Device> device, FaultScript script, Clock* clock);
   // Releases every hang and waits for the batches inside.
   ~FaultDevice() override;

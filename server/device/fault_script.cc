@@ -66,11 +66,15 @@ bool ParseAction(absl::string_view text, FaultRule* rule) {
 }
 
 std::optional<FaultRule> ParseRule(absl::string_view text) {
+  FaultRule rule;
+  if (const size_t slash = text.find('/'); slash != absl::string_view::npos) {
+    if (!absl::SimpleAtoi(text.substr(0, slash), &rule.device) || rule.device < 0) return std::nullopt;
+    text.remove_prefix(slash + 1);
+  }
   const std::pair<absl::string_view, absl::string_view> sides = absl::StrSplit(text, absl::MaxSplits('=', 1));
   const std::pair<absl::string_view, absl::string_view> where = absl::StrSplit(sides.first, absl::MaxSplits('@', 1));
   const std::optional<FaultRule::Point> point = ParsePoint(where.first);
   if (!point.has_value()) return std::nullopt;
-  FaultRule rule;
   rule.point = *point;
   if (!ParseOrdinals(where.second, &rule) || !ParseAction(sides.second, &rule)) return std::nullopt;
   return rule;
@@ -85,11 +89,23 @@ absl::StatusOr<FaultScript> ParseFaultScript(absl::string_view text) {
     if (piece.empty()) continue;
     const std::optional<FaultRule> rule = ParseRule(piece);
     if (!rule.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat("fault script: \"", piece, "\" is not POINT@WHICH=ACTION"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("fault script: \"", piece, "\" is not [DEVICE/]POINT@WHICH=ACTION"));
     }
     script.rules.push_back(*rule);
   }
   return script;
+}
+
+FaultScript ScriptOf(const FaultScript& script, int device) {
+  FaultScript own;
+  for (const FaultRule& rule : script.rules) {
+    const bool strikes = rule.point == FaultRule::Point::kStage
+                             ? device == 0
+                             : rule.device == device || rule.device == FaultRule::kAnyDevice;
+    if (strikes) own.rules.push_back(rule);
+  }
+  return own;
 }
 
 }  // namespace tessera

@@ -26,6 +26,8 @@ struct FaultRule {
     kDelay,   // for `delay` of the clock
   };
 
+  static constexpr int kAnyDevice = -1;
+
   Point point = Point::kRun;
   // The allocations or batches it strikes, counted from 1, both ends included.
   int64_t first = 1;
@@ -33,6 +35,8 @@ struct FaultRule {
   Action action = Action::kFail;
   absl::StatusCode code = absl::StatusCode::kInternal;
   absl::Duration delay;
+  // DeviceInfo::index of the device it strikes.
+  int device = kAnyDevice;
 
   friend bool operator==(const FaultRule&, const FaultRule&) = default;
 };
@@ -42,13 +46,17 @@ struct FaultScript {
   std::vector<FaultRule> rules;
 };
 
-// Rules POINT@WHICH=ACTION, separated by ';', spaces ignored:
+// Rules [DEVICE/]POINT@WHICH=ACTION, separated by ';', spaces ignored:
+//   DEVICE  its index; without one, each device is struck
 //   POINT   stage | copy_in | run | copy_out
 //   WHICH   3 | 3-5 | 3+ | *
 //   ACTION  a status code in small letters (resource_exhausted, internal, ...) | sticky | hang | delay:20ms
-// For example "run@3=resource_exhausted; run@7=sticky". Staging allocations can only fail with a code. An empty text is
-// an empty script. INVALID_ARGUMENT naming the rule that makes no sense.
+// For example "run@3=resource_exhausted; 1/run@7=sticky". Staging allocations can only fail with a code. An empty text
+// is an empty script. INVALID_ARGUMENT naming the rule that makes no sense.
 absl::StatusOr<FaultScript> ParseFaultScript(absl::string_view text);
+
+// The rules of one device. Staging memory is common to all devices: its rules are the first one's.
+FaultScript ScriptOf(const FaultScript& script, int device);
 
 }  // namespace tessera
 

@@ -32,16 +32,45 @@ TEST(FaultScript, ParsesEveryForm) {
                            Rule(Point::kStage, 7, 7, Action::kFail, absl::StatusCode::kAborted)));
 }
 
+TEST(FaultScript, RulesOfOneDevice) {
+  const FaultScript script = *ParseFaultScript("1/run@3=sticky; run@4=internal; 12/copy_in@1=hang; stage@1=internal");
+  ASSERT_EQ(script.rules.size(), 4);
+  EXPECT_EQ(script.rules[0].device, 1);
+  EXPECT_EQ(script.rules[1].device, FaultRule::kAnyDevice);
+  const auto& rules = script.rules;
+  EXPECT_THAT(ScriptOf(script, 0).rules, testing::ElementsAre(rules[1], rules[3]));
+  EXPECT_THAT(ScriptOf(script, 1).rules, testing::ElementsAre(rules[0], rules[1]));
+  EXPECT_THAT(ScriptOf(script, 12).rules, testing::ElementsAre(rules[1], rules[2]));
+}
+
 TEST(FaultScript, EmptyTextIsAnEmptyScript) {
   EXPECT_TRUE(ParseFaultScript("")->rules.empty());
   EXPECT_TRUE(ParseFaultScript(" ; ")->rules.empty());
 }
 
 TEST(FaultScript, RefusesNonsenseByName) {
-  for (const char* text : {"run", "run@=internal", "run@3", "run@3=", "run@0=internal", "run@-1=internal",
-                           "run@4-2=internal", "run@2-=sticky+", "run@3+4=internal", "kernel@1=internal", "run@1=ok",
-                           "run@1=explode", "run@1=delay:", "run@1=delay:-1s", "run@1=delay:x", "stage@1=sticky",
-                           "stage@1=hang", "run@1=INTERNAL", "run @1=internal"}) {
+  for (const char* text : {"run",
+                           "run@=internal",
+                           "run@3",
+                           "run@3=",
+                           "run@0=internal",
+                           "run@-1=internal",
+                           "run@4-2=internal",
+                           "run@2-=sticky+",
+                           "run@3+4=internal",
+                           "kernel@1=internal",
+                           "run@1=ok",
+                           "run@1=explode",
+                           "run@1=delay:",
+                           "run@1=delay:-1s",
+                           "run@1=delay:x",
+                           "stage@1=sticky",
+                           "stage@1=hang",
+                           "run@1=INTERNAL",
+                           "/run@1=internal",
+                           "-1/run@1=internal",
+                           "x/run@1=internal",
+                           "run @1=internal"}) {
     const absl::Status status = ParseFaultScript(std::string("run@1=internal;") + text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(status.message(), testing::HasSubstr(std::string("\"") + text + "\""));

@@ -13,6 +13,7 @@ inline constexpr char kGrpcHandlingSeconds[] = "grpc_server_handling_seconds";
 
 inline constexpr char kBuildInfo[] = "tessera_build_info";
 inline constexpr char kDeviceInfo[] = "tessera_device_info";
+inline constexpr char kDeviceUp[] = "tessera_device_up";
 
 inline constexpr char kStageSeconds[] = "tessera_stage_seconds";
 inline constexpr char kBatchRequests[] = "tessera_batch_requests";

@@ -10,7 +10,7 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/deadline_watch.h"
 #include "server/rpc/rpc_observer.h"
-#include "server/scheduler/scheduler.h"
+#include "server/scheduler/scheduler_group.h"
 
 namespace tessera {
 
@@ -34,7 +34,7 @@ struct AttendEnvironment {
   AttendLimits limits;
   Clock* clock;
   Admission* admission;
-  Scheduler* scheduler;
+  SchedulerGroup* scheduler;
   DeadlineWatch* deadlines;
   RpcObserver* observer;
 };

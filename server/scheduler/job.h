@@ -36,6 +36,7 @@ enum class JobPriority : uint8_t { kLow, kNormal, kHigh };
 inline constexpr int kJobPriorities = 3;
 
 class Job;
+class Scheduler;
 using JobPtr = std::shared_ptr<Job>;
 
 class Job {
@@ -74,6 +75,7 @@ class Job {
 
  private:
   friend class FairQueue;
+  friend class SchedulerGroup;
   template <int kList>
   friend class JobList;
 
@@ -92,6 +94,7 @@ class Job {
 
   const Traits traits_;
   std::atomic<State> state_{State::kCreated};
+  std::atomic<Scheduler*> scheduler_{nullptr};  // of a SchedulerGroup, the one it was placed with last
   Place place_;
 };
 

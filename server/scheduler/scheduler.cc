@@ -102,10 +102,7 @@ std::optional<FairQueue::Batch> Scheduler::NextBatch() {
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &Scheduler::WorkOrClosed));
   if (queue_.empty()) return std::nullopt;
-  if (!NothingToHoldBack()) {
-    clock_->AwaitWithDeadline(&mutex_, absl::Condition(this, &Scheduler::NothingToHoldBack),
-                              queue_.oldest() + options_.batch_delay);
-  }
+  if (options_.batch_delay > absl::ZeroDuration()) HoldBack();
   const absl::Time now = clock_->Now();
   FairQueue::Batch batch = queue_.Take({.jobs = options_.max_batch_jobs,
                                         .tokens = options_.max_batch_tokens,
@@ -114,15 +111,25 @@ std::optional<FairQueue::Batch> Scheduler::NextBatch() {
                                        now, consecutive_large_ >= options_.max_consecutive_large);
   if (!batch.jobs.empty()) {
     consecutive_large_ = batch.large ? consecutive_large_ + 1 : 0;
+    more_until_ = batch.jobs.size() > 1 ? now + options_.batch_delay : absl::InfinitePast();
     pace_.Start(static_cast<double>(batch.cost), now);
   }
   return batch;
 }
 
-bool Scheduler::NothingToHoldBack() const {
-  return options_.batch_delay <= absl::ZeroDuration() || pace_.running() == 0 || !refusal_.ok() || queue_.empty() ||
-         queue_.jobs() >= options_.max_batch_jobs || queue_.tokens() >= options_.max_batch_tokens ||
-         queue_.sequences() >= options_.max_batch_sequences ||
+void Scheduler::HoldBack() {
+  const absl::Time latest = queue_.oldest() + options_.batch_delay;
+  clock_->AwaitWithDeadline(&mutex_, absl::Condition(this, &Scheduler::NothingRunsOrToWaitFor), latest);
+  if (pace_.running() > 0 || NothingToWaitFor()) return;
+  const absl::Time until = std::min(latest, more_until_);
+  if (clock_->Now() < until) {
+    clock_->AwaitWithDeadline(&mutex_, absl::Condition(this, &Scheduler::NothingToWaitFor), until);
+  }
+}
+
+bool Scheduler::NothingToWaitFor() const {
+  return !refusal_.ok() || queue_.empty() || queue_.jobs() >= options_.max_batch_jobs ||
+         queue_.tokens() >= options_.max_batch_tokens || queue_.sequences() >= options_.max_batch_sequences ||
          queue_.cost() >= static_cast<double>(options_.max_batch_cost);
 }
 
@@ -167,6 +174,16 @@ void Scheduler::Abort(const absl::Status& status) {
 bool Scheduler::Drain(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   return clock_->AwaitWithDeadline(&mutex_, absl::Condition(this, &Scheduler::Drained), deadline);
+}
+
+bool Scheduler::closed() const {
+  absl::MutexLock lock(&mutex_);
+  return !refusal_.ok();
+}
+
+double Scheduler::outstanding_cost() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.cost() + pace_.cost_running();
 }
 
 int64_t Scheduler::queued_jobs() const {

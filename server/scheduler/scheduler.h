@@ -3,7 +3,8 @@
 // Jobs wait in a queue bounded in jobs and bytes. A batch is formed when an executor asks for one, out of what waits at
 // that moment: the next job by priority and fair share, and then compatible jobs (equal BatchKey, same size class) in
 // the same order until one does not fit. While idle executors wait nothing is delayed; `batch_delay` may hold back a
-// small batch only while another batch is running.
+// small batch only while another batch is running, or where calls come so fast that the last batch had several: then
+// until that long after its start, so that a device quicker than its callers does not run them one by one.
 //
 // Fairness: priorities are strict. Within a priority, tenants take turns by deficit round robin over cost, so a
 // tenant's share does not depend on how many jobs it sends or how large they are. Between sizes: a job of cost >=
@@ -89,6 +90,10 @@ class Scheduler {
   // Waits until nothing waits or runs, or the deadline passes; returns whether it drained.
   bool Drain(absl::Time deadline);
 
+  bool closed() const;
+
+  // Estimated work that waits or runs.
+  double outstanding_cost() const;
   // Jobs and bytes waiting.
   int64_t queued_jobs() const;
   int64_t queued_bytes() const;
@@ -99,7 +104,13 @@ class Scheduler {
  private:
   bool WorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !refusal_.ok() || !queue_.empty(); }
   bool Drained() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return queue_.empty() && pace_.running() == 0; }
-  bool NothingToHoldBack() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether waiting makes no sense: a full batch, or none, or closed.
+  bool NothingToWaitFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool NothingRunsOrToWaitFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return pace_.running() == 0 || NothingToWaitFor();
+  }
+  // Waits for company, as batch_delay says. REQUIRES: the queue is not empty.
+  void HoldBack() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for work. A batch without jobs where all that was met had ended or expired, or another executor was quicker;
   // nothing once closed and drained.
   std::optional<FairQueue::Batch> NextBatch() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -111,6 +122,8 @@ class Scheduler {
   Pace pace_ ABSL_GUARDED_BY(mutex_);
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);  // not OK: closed
   int consecutive_large_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time more_until_ ABSL_GUARDED_BY(mutex_) =
+      absl::InfinitePast();  // the last batch had several jobs; see HoldBack
 };
 
 }  // namespace tessera

@@ -88,9 +88,10 @@ TEST(SchedulerStress, EveryJobEndsOnce) {
                       .cost = static_cast<int64_t>(1 + random() % 60),
                       .bytes = 1,
                       .tokens = 1,
-                      .deadline = hurried ? Clock::Real()->Now() + absl::Microseconds(random() % 2000) : absl::InfiniteFuture()},
+                      .deadline = hurried ? Clock::Real()->Now() + absl::Microseconds(random() % 2000)
+                                          : absl::InfiniteFuture()},
           &tally);
-      if (random() % 2 == 0) exchange.Put(job);  // may be cancelled even before it is queued
+      if (random() % 2 == 0) exchange.Put(job);                       // may be cancelled even before it is queued
       if (i == kJobsEach / 2) job->Finish(absl::CancelledError(""));  // is, however slow the canceller
       if (const absl::Status status = scheduler.Enqueue(job); !status.ok()) job->Finish(status);
     }

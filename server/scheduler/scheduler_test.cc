@@ -127,6 +127,52 @@ TEST_F(SchedulerDelayTest, LetsGoWhenClosed) {
   EXPECT_EQ(batch_.size(), 1u);
 }
 
+// A scheduler whose last batch, of `jobs` jobs, is over, one job waiting, and an executor that asks for the next batch.
+class SchedulerPaceTest : public testing::Test {
+ protected:
+  static SchedulerOptions Options() {
+    SchedulerOptions options;
+    options.batch_delay = kDelay;
+    return options;
+  }
+
+  void Start(int jobs) {
+    for (int i = 0; i < jobs; ++i) EXPECT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+    EXPECT_EQ(scheduler_.TakeBatch().size(), static_cast<size_t>(jobs));
+    clock_.Advance(kDelay / 4);
+    scheduler_.BatchDone();
+    EXPECT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+    executor_ = std::thread([this] {
+      batch_ = scheduler_.TakeBatch();
+      taken_.Notify();
+    });
+  }
+  ~SchedulerPaceTest() override { executor_.join(); }
+
+  FakeClock clock_;
+  Scheduler scheduler_{Options(), &clock_};
+  std::vector<JobPtr> batch_;
+  absl::Notification taken_;
+  std::thread executor_;
+};
+
+TEST_F(SchedulerPaceTest, NextBatchWaitsForCompanyWhereTheLastOneHadSome) {
+  Start(2);
+  clock_.AwaitWaiter(clock_.Now() + kDelay - kDelay / 4);
+  clock_.Advance(kDelay - kDelay / 4 - absl::Nanoseconds(1));
+  ASSERT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+  EXPECT_FALSE(taken_.HasBeenNotified());
+  clock_.Advance(absl::Nanoseconds(1));
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 2u);
+}
+
+TEST_F(SchedulerPaceTest, LoneCallsFollowOneAnotherAtOnce) {
+  Start(1);
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
 TEST(Scheduler, ExpiredJobsAreFinishedAtBatching) {
   FakeClock clock;
   Scheduler scheduler({}, &clock);

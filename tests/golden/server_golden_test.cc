@@ -34,9 +34,9 @@ class GoldenServer {
     config.listen = "127.0.0.1:0";
     config.metrics_address = "";
     config.staging_bytes = 8 << 20;
-    device_ = *CpuDevice::Make(MakeCpuBackend(/*threads=*/2), static_cast<size_t>(config.staging_bytes), config.slots,
+    device_ = *CpuDevice::Make(MakeCpuBackend(/*threads=*/2), static_cast<size_t>(config.staging_bytes), /*slots=*/1,
                                Clock::Real());
-    server_ = *Server::Start(config, device_.get(), Clock::Real(),
+    server_ = *Server::Start(config, {device_.get()}, Clock::Real(),
                              [](const absl::Status& status) { ADD_FAILURE() << "the device is lost: " << status; });
   }
 

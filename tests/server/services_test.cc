@@ -158,7 +158,7 @@ TEST(PortTest, PortInUseIsAnErrorNotASecondListener) {
   ServerConfig config = TestServer::Config();
   config.listen = "127.0.0.1:" + std::to_string(first.server().grpc_port());
   TestServer other;
-  const auto second = Server::Start(config, &other.device(), &clock, [](const absl::Status&) {});
+  const auto second = Server::Start(config, {&other.device()}, &clock, [](const absl::Status&) {});
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
 }
 

@@ -18,13 +18,26 @@
 namespace tessera::testing {
 namespace {
 
-std::unique_ptr<FaultDevice> MakeDevice(const std::string& faults, const ServerConfig& config, Clock* clock) {
-  absl::StatusOr<FaultScript> script = ParseFaultScript(faults);
+std::vector<std::unique_ptr<FaultDevice>> MakeDevices(const std::string& faults, const ServerConfig& config, int count,
+                                                      Clock* clock) {
+  const absl::StatusOr<FaultScript> script = ParseFaultScript(faults);
   ABSL_RAW_CHECK(script.ok(), "the fault script makes no sense");
-  absl::StatusOr<std::unique_ptr<CpuDevice>> cpu =
-      CpuDevice::Make(MakeCpuBackend(config.threads), static_cast<size_t>(config.staging_bytes), config.slots, clock);
-  ABSL_RAW_CHECK(cpu.ok(), "no staging memory");
-  return std::make_unique<FaultDevice>(*std::move(cpu), *std::move(script), clock);
+  absl::StatusOr<std::unique_ptr<StagingPool::Region>> region =
+      StagingPool::MapAnonymous(static_cast<size_t>(config.staging_bytes));
+  ABSL_RAW_CHECK(region.ok(), "no staging memory");
+  const auto staging = std::make_shared<StagingPool>(*std::move(region));
+  std::vector<std::unique_ptr<FaultDevice>> devices;
+  for (int i = 0; i < count; ++i) {
+    auto cpu = std::make_unique<CpuDevice>(i, MakeCpuBackend(config.threads), staging, SlotsFor(config, "cpu"), clock);
+    devices.push_back(std::make_unique<FaultDevice>(std::move(cpu), ScriptOf(*script, i), clock));
+  }
+  return devices;
+}
+
+std::vector<Device*> Borrow(const std::vector<std::unique_ptr<FaultDevice>>& devices) {
+  std::vector<Device*> borrowed;
+  for (const auto& device : devices) borrowed.push_back(device.get());
+  return borrowed;
 }
 
 }  // namespace
@@ -39,10 +52,10 @@ ServerConfig TestServer::Config() {
   return config;
 }
 
-TestServer::TestServer(const std::string& faults, const ServerConfig& config)
-    : device_(MakeDevice(faults, config, &clock_)) {
+TestServer::TestServer(const std::string& faults, const ServerConfig& config, int devices)
+    : devices_(MakeDevices(faults, config, devices, &clock_)) {
   absl::StatusOr<std::unique_ptr<Server>> server =
-      Server::Start(config, device_.get(), &clock_, [this](const absl::Status& status) {
+      Server::Start(config, Borrow(devices_), &clock_, [this](const absl::Status& status) {
         absl::MutexLock lock(&mutex_);
         fatal_ = status;
       });

@@ -23,19 +23,19 @@
 
 namespace tessera::testing {
 
-// The CPU backend on two threads and one slot, on a free port.
+// The CPU backend on two threads and one slot a device, on a free port.
 class TestServer {
  public:
   // Small enough for tests to fill: 8 MiB of staging, 32 MiB in flight, all of it for one tenant.
   static ServerConfig Config();
 
   // `faults` as server/device/fault_script.h describes them.
-  explicit TestServer(const std::string& faults = "", const ServerConfig& config = Config());
+  explicit TestServer(const std::string& faults = "", const ServerConfig& config = Config(), int devices = 1);
 
   FakeClock& clock() { return clock_; }
-  FaultDevice& device() { return *device_; }
+  FaultDevice& device(size_t index = 0) { return *devices_[index]; }
   Server& server() { return *server_; }
-  // Of the device's loss; waits for it.
+  // Of the last device's loss; waits for it.
   absl::Status AwaitFatal();
 
   // On a connection of its own.
@@ -62,7 +62,7 @@ class TestServer {
 
  private:
   FakeClock clock_;
-  std::unique_ptr<FaultDevice> device_;
+  std::vector<std::unique_ptr<FaultDevice>> devices_;
   absl::Mutex mutex_;
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Server> server_;

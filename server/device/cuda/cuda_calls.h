@@ -44,7 +44,7 @@ class CudaCalls {
 
   virtual absl::StatusOr<std::byte*> AllocateDevice(size_t bytes) = 0;
   virtual void FreeDevice(std::byte* data) = 0;
-  // Host memory that all devices copy from and to without the CPU, and that kernels reach under the same address.
+  // Host memory that all devices copy from and to without the CPU.
   virtual absl::StatusOr<std::byte*> AllocatePinned(size_t bytes) = 0;
   virtual void FreePinned(std::byte* data) = 0;
 

@@ -26,11 +26,8 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaDeviceOpt
                   .slots = options.slots};
   std::unique_ptr<CudaDevice> device(
       new CudaDevice(std::move(info), std::move(backend), std::move(staging), *std::move(memory)));
-  const CudaSlot::Shared shared = {.device = options.device,
-                                   .backend = device->backend_.get(),
-                                   .memory = device->memory_.get(),
-                                   .mapped_bytes = options.mapped_bytes,
-                                   .calls = calls};
+  const CudaSlot::Shared shared = {
+      .device = options.device, .backend = device->backend_.get(), .memory = device->memory_.get(), .calls = calls};
   for (int slot = 0; slot < options.slots; ++slot) {
     absl::StatusOr<std::unique_ptr<CudaSlot>> created = CudaSlot::Create(shared);
     if (!created.ok()) return created.status();

@@ -1,9 +1,7 @@
-// A GPU as a device: tensors are received into pinned memory and travel to one arena on the GPU and back, or, where
-// they are small, are read and written by the kernel across the bus.
+// A GPU as a device: tensors are received into pinned memory, travel to one arena on the GPU, and back.
 #ifndef TESSERA_SERVER_DEVICE_CUDA_CUDA_DEVICE_H_
 #define TESSERA_SERVER_DEVICE_CUDA_CUDA_DEVICE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stop_token>
@@ -24,10 +22,6 @@ struct CudaDeviceOptions {
   int device = 0;  // CUDA's number
   int slots = 4;
   double memory_fraction = 0.9;  // of the memory that is free at start, for the arena; in (0, 1)
-  // Items of at most this many bytes, input and output together, stay in pinned memory.
-  size_t mapped_bytes = kMappedBytes;
-
-  static constexpr size_t kMappedBytes = 512 << 10;
 };
 
 class CudaDevice final : public Device {
@@ -43,7 +37,7 @@ class CudaDevice final : public Device {
   StagingPool& staging() override { return *staging_; }
   int64_t memory_in_use() const override { return static_cast<int64_t>(memory_->in_use()); }
   // An error is sticky where the device does not finish what it was given. Where the arena is full: RESOURCE_EXHAUSTED,
-  // or INVALID_ARGUMENT where it never could hold the batch.
+  // or INVALID_ARGUMENT where it never could hold the one item that there is.
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
                    const std::stop_token& stop) override;
 

@@ -144,7 +144,7 @@ TEST_F(CudaDeviceTest, GivesEverythingBack) {
 }
 
 TEST_F(CudaDeviceTest, BytesTravelToTheDeviceAndBack) {
-  Open({.slots = 1, .mapped_bytes = 0});
+  Open({.slots = 1});
   const Call first(*staging_, 5), second(*staging_, 40);
   const BatchOutcome outcome = Run(0, {&first, &second});
   ASSERT_TRUE(outcome.status.ok()) << outcome.status;
@@ -162,25 +162,19 @@ TEST_F(CudaDeviceTest, BytesTravelToTheDeviceAndBack) {
   EXPECT_EQ(device_->memory_in_use(), 0);
 }
 
-TEST_F(CudaDeviceTest, SmallCallsAreReadWhereTheyAre) {
-  Open({.slots = 1, .mapped_bytes = 4 * 16 * 10});
-  const Call small(*staging_, 10), large(*staging_, 11);
-  const BatchOutcome alone = Run(0, {&small});
-  ASSERT_TRUE(alone.status.ok()) << alone.status;
-  EXPECT_TRUE(small.Right());
+TEST_F(CudaDeviceTest, BatchWithoutBytesCopiesNothing) {
+  Open({.slots = 1});
+  const Call empty(*staging_, 0);
+  const BatchOutcome outcome = Run(0, {&empty});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
   EXPECT_EQ(calls_.copies(), 0);
-  EXPECT_EQ(alone.times.copy_in, absl::ZeroDuration());
-  EXPECT_EQ(alone.times.copy_out, absl::ZeroDuration());
-
-  std::memset(small.output.data(), 0xCC, small.output.size());
-  ASSERT_TRUE(Run(0, {&small, &large}).status.ok());
-  EXPECT_TRUE(small.Right());
-  EXPECT_TRUE(large.Right());
-  EXPECT_EQ(calls_.copies(), 2);
+  EXPECT_EQ(outcome.times.copy_in, absl::ZeroDuration());
+  EXPECT_EQ(outcome.times.copy_out, absl::ZeroDuration());
+  EXPECT_EQ(outcome.times.compute, kKernelTime);
 }
 
 TEST_F(CudaDeviceTest, MemoryIsHeldWhileTheBatchRunsAndNoLonger) {
-  Open({.slots = 1, .mapped_bytes = 0});
+  Open({.slots = 1});
   const Call call(*staging_, 40);
   int64_t during = 0;
   kernel_->on_kernel = [&] { during = device_->memory_in_use(); };
@@ -190,7 +184,7 @@ TEST_F(CudaDeviceTest, MemoryIsHeldWhileTheBatchRunsAndNoLonger) {
 }
 
 TEST_F(CudaDeviceTest, FullArenaConcernsTheBatchAlone) {
-  Open({.slots = 2, .mapped_bytes = 0});
+  Open({.slots = 2});
   const Call large(*staging_, 600), other(*staging_, 600);
   BatchOutcome refused;
   kernel_->on_kernel = [&] { refused = Run(1, {&other}); };
@@ -204,15 +198,23 @@ TEST_F(CudaDeviceTest, FullArenaConcernsTheBatchAlone) {
 }
 
 TEST_F(CudaDeviceTest, BatchThatNeverFitsIsInvalid) {
-  Open({.slots = 1, .mapped_bytes = 0});
+  Open({.slots = 1});
   const Call huge(*staging_, 1000);
   const BatchOutcome outcome = Run(0, {&huge});
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(outcome.sticky);
 }
 
+TEST_F(CudaDeviceTest, BatchOfCallsThatFitOneByOneIsExhausted) {
+  Open({.slots = 1});
+  const Call first(*staging_, 600), second(*staging_, 600);
+  EXPECT_EQ(Run(0, {&first, &second}).status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Run(0, {&first}).status.ok());
+  EXPECT_TRUE(Run(0, {&second}).status.ok());
+}
+
 TEST_F(CudaDeviceTest, BackendsErrorLeavesTheDeviceUsable) {
-  Open({.slots = 1, .mapped_bytes = 0});
+  Open({.slots = 1});
   const Call call(*staging_, 8);
   kernel_->error = absl::ResourceExhaustedError("scratch");
   const BatchOutcome outcome = Run(0, {&call});
@@ -228,7 +230,7 @@ TEST_F(CudaDeviceTest, BackendsErrorLeavesTheDeviceUsable) {
 // What has been enqueued before the error must be over before its memory goes to others. The fake's streams refuse to
 // be destroyed with work left.
 TEST_F(CudaDeviceTest, WorkBeforeAnErrorIsAwaited) {
-  Open({.slots = 1, .mapped_bytes = 0});
+  Open({.slots = 1});
   const Call first(*staging_, 8), second(*staging_, 8);
   calls_.FailNext("Copy", absl::ResourceExhaustedError("copy"));
   const BatchOutcome outcome = Run(0, {&first, &second});
@@ -239,7 +241,7 @@ TEST_F(CudaDeviceTest, WorkBeforeAnErrorIsAwaited) {
 }
 
 TEST_F(CudaDeviceTest, BrokenDeviceIsSticky) {
-  Open({.slots = 2, .mapped_bytes = 0});
+  Open({.slots = 2});
   const Call call(*staging_, 8);
   calls_.BreakAtNextWait(0);
   for (const int slot : {0, 1}) {
@@ -251,8 +253,8 @@ TEST_F(CudaDeviceTest, BrokenDeviceIsSticky) {
 }
 
 TEST_F(CudaDeviceTest, BrokenDeviceLeavesAnotherAlone) {
-  Open({.device = 0, .slots = 1, .mapped_bytes = 0});
-  const auto other = *CudaDevice::Open({.index = 1, .device = 1, .slots = 1, .memory_fraction = 0.5, .mapped_bytes = 0},
+  Open({.device = 0, .slots = 1});
+  const auto other = *CudaDevice::Open({.index = 1, .device = 1, .slots = 1, .memory_fraction = 0.5},
                                        std::make_unique<FakeKernel>(&calls_), staging_, &calls_);
   const Call call(*staging_, 8);
   calls_.BreakAtNextWait(0);
@@ -275,7 +277,7 @@ TEST_F(CudaDeviceTest, UnwantedBatchIsNotLaunched) {
 
 // Each kernel ends only when both are under way.
 TEST_F(CudaDeviceTest, SlotsRunSideBySide) {
-  Open({.slots = 2, .mapped_bytes = 0});
+  Open({.slots = 2});
   const Call first(*staging_, 8), second(*staging_, 8);
   std::barrier under_way(2);
   kernel_->on_kernel = [&] { under_way.arrive_and_wait(); };

@@ -30,10 +30,11 @@ CudaSlot::~CudaSlot() {
 BatchOutcome CudaSlot::Run(const AttentionParams& params, absl::Span<const BatchItem> items,
                            const std::stop_token& stop) {
   BatchOutcome outcome;
-  const TransferPlan plan(items, shared_.mapped_bytes);
+  const TransferPlan plan(items);
   const absl::StatusOr<DeviceMemory::Block> block = shared_.memory->Allocate(plan.device_bytes());
   if (!block.ok()) {
-    outcome.status = block.status();
+    // What is too much together may fit one by one.
+    outcome.status = items.size() > 1 ? absl::ResourceExhaustedError(block.status().message()) : block.status();
     return outcome;
   }
   if (stop.stop_requested()) {

@@ -3,7 +3,6 @@
 #define TESSERA_SERVER_DEVICE_CUDA_CUDA_SLOT_H_
 
 #include <array>
-#include <cstddef>
 #include <memory>
 #include <stop_token>
 
@@ -27,7 +26,6 @@ class CudaSlot {
     int device;  // CUDA's number
     AttentionBackend* backend;
     DeviceMemory* memory;
-    size_t mapped_bytes;  // see TransferPlan
     CudaCalls* calls;
   };
 

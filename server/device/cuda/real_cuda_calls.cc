@@ -44,8 +44,8 @@ class RealCudaCalls final : public CudaCalls {
 
   absl::StatusOr<std::byte*> AllocatePinned(size_t bytes) override {
     void* data = nullptr;
-    const absl::Status status = ToStatus(cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
-                                         absl::StrCat("pinned memory: ", bytes, " bytes"));
+    const absl::Status status =
+        ToStatus(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), absl::StrCat("pinned memory: ", bytes, " bytes"));
     if (!status.ok()) return status;
     return static_cast<std::byte*>(data);
   }

@@ -45,12 +45,10 @@ T* Moved(T* pointer, const std::byte* from, std::byte* to) {
 
 }  // namespace
 
-TransferPlan::TransferPlan(absl::Span<const BatchItem> items, size_t mapped_bytes)
-    : items_(items), places_(items.size(), {.input = kMapped, .output = kMapped}) {
+TransferPlan::TransferPlan(absl::Span<const BatchItem> items) : items_(items), places_(items.size()) {
   std::vector<Traveller> inputs, outputs;
   for (size_t i = 0; i < items.size(); ++i) {
     const BatchItem& item = items[i];
-    if (item.input.size() + item.output.size() <= mapped_bytes) continue;
     if (!item.input.empty()) {
       inputs.push_back({const_cast<std::byte*>(item.input.data()), item.input.size(), &places_[i].input});
     }
@@ -68,17 +66,11 @@ std::vector<SequenceView> TransferPlan::Views(std::byte* block) const {
     const size_t first = views.size();
     views.insert(views.end(), item.sequences.begin(), item.sequences.end());
     for (SequenceView& view : absl::MakeSpan(views).subspan(first)) {
-      if (place.input != kMapped) {
-        std::byte* const input = block + place.input;
-        view.q = Moved(view.q, item.input.data(), input);
-        view.k = Moved(view.k, item.input.data(), input);
-        view.v = Moved(view.v, item.input.data(), input);
-      }
-      if (place.output != kMapped) {
-        std::byte* const output = block + place.output;
-        view.o = Moved(view.o, item.output.data(), output);
-        view.lse = Moved(view.lse, item.output.data(), output);
-      }
+      view.q = Moved(view.q, item.input.data(), block + place.input);
+      view.k = Moved(view.k, item.input.data(), block + place.input);
+      view.v = Moved(view.v, item.input.data(), block + place.input);
+      view.o = Moved(view.o, item.output.data(), block + place.output);
+      view.lse = Moved(view.lse, item.output.data(), block + place.output);
     }
   }
   return views;

@@ -1,13 +1,11 @@
 // Which bytes of a batch travel to the device and back, and where they lie there.
 //
-// Nothing is packed: an item's bytes keep their order and distances, and the kernel reads them where they land. Small
-// items do not travel at all: the kernel reads and writes them in pinned memory, across the bus. Items that are
-// neighbours in staging memory travel as one piece.
+// Nothing is packed: an item's bytes keep their order and distances, and the kernel reads them where they land. Items
+// that are neighbours in staging memory travel as one piece.
 #ifndef TESSERA_SERVER_DEVICE_CUDA_TRANSFER_PLAN_H_
 #define TESSERA_SERVER_DEVICE_CUDA_TRANSFER_PLAN_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -26,9 +24,8 @@ class TransferPlan {
     friend bool operator==(const Piece&, const Piece&) = default;
   };
 
-  // Items of at most `mapped_bytes`, input and output together, stay in staging memory. REQUIRES: the items outlive the
-  // plan; their inputs and outputs are buffers of one staging pool, none given twice.
-  TransferPlan(absl::Span<const BatchItem> items, size_t mapped_bytes);
+  // REQUIRES: the items outlive the plan; their inputs and outputs are buffers of one staging pool, none given twice.
+  explicit TransferPlan(absl::Span<const BatchItem> items);
 
   // In the order of their host addresses. Outputs come back to where they belong and touch nothing else: between two
   // buffers of one piece lies only the padding of the first.
@@ -41,11 +38,10 @@ class TransferPlan {
   std::vector<SequenceView> Views(std::byte* block) const;
 
  private:
-  static constexpr size_t kMapped = SIZE_MAX;
-
+  // Offsets in the device block; 0 of a buffer without bytes.
   struct Place {
-    size_t input;  // offset in the device block, or kMapped
-    size_t output;
+    size_t input = 0;
+    size_t output = 0;
   };
 
   const absl::Span<const BatchItem> items_;

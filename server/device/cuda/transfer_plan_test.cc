@@ -23,7 +23,7 @@ BatchItem Item(size_t input, size_t input_bytes, size_t output, size_t output_by
 
 TEST(TransferPlan, SeparateItemsTravelEachAsOnePieceEachWay) {
   const std::vector<BatchItem> items = {Item(0x9000, 768, 0xa000, 256), Item(0x1000, 512, 0x2000, 300)};
-  const TransferPlan plan(items, 0);
+  const TransferPlan plan(items);
   EXPECT_THAT(plan.inputs(), ElementsAre(Piece{At(0x1000), 0, 512}, Piece{At(0x9000), 512, 768}));
   EXPECT_THAT(plan.outputs(), ElementsAre(Piece{At(0x2000), 1280, 300}, Piece{At(0xa000), 1792, 256}));
   EXPECT_EQ(plan.device_bytes(), 2048);
@@ -33,7 +33,7 @@ TEST(TransferPlan, NeighboursTravelAsOnePieceWhateverTheirOrder) {
   // Neighbours have only padding between them; 0x1300 follows 300 bytes at 0x1100, 0x1600 leaves a gap.
   const std::vector<BatchItem> items = {Item(0x1300, 256, 0x8000, 256), Item(0x1100, 300, 0x8200, 256),
                                         Item(0x1600, 256, 0x8100, 256)};
-  const TransferPlan plan(items, 0);
+  const TransferPlan plan(items);
   EXPECT_THAT(plan.inputs(), ElementsAre(Piece{At(0x1100), 0, 512 + 256}, Piece{At(0x1600), 768, 256}));
   EXPECT_THAT(plan.outputs(), ElementsAre(Piece{At(0x8000), 1024, 768}));
   EXPECT_EQ(plan.device_bytes(), 1792);
@@ -41,43 +41,44 @@ TEST(TransferPlan, NeighboursTravelAsOnePieceWhateverTheirOrder) {
 
 TEST(TransferPlan, AnOutputBetweenTwoInputsIsNotTouched) {
   const std::vector<BatchItem> items = {Item(0x1000, 256, 0x1100, 256), Item(0x1200, 256, 0x1300, 256)};
-  const TransferPlan plan(items, 0);
+  const TransferPlan plan(items);
   EXPECT_EQ(plan.inputs().size(), 2);
   EXPECT_EQ(plan.outputs().size(), 2);
 }
 
-TEST(TransferPlan, SmallItemsStayInStagingMemory) {
-  SequenceView small, large;
-  small.q = At(0x1000);
-  small.o = At(0x2000);
-  large.q = At(0x3000);
-  large.k = At(0x3010);
-  large.v = At(0x3020);
-  large.o = At(0x4000);
-  large.lse = reinterpret_cast<float*>(At(0x4010));
-  const std::vector<BatchItem> items = {Item(0x1000, 768, 0x2000, 256, {&small, 1}),
-                                        Item(0x3000, 768, 0x4000, 257, {&large, 1})};
-  const TransferPlan plan(items, 1024);
-  EXPECT_THAT(plan.inputs(), ElementsAre(Piece{At(0x3000), 0, 768}));
-  EXPECT_THAT(plan.outputs(), ElementsAre(Piece{At(0x4000), 768, 257}));
+TEST(TransferPlan, ViewsPointToWhereTheBytesLand) {
+  SequenceView first, second;
+  first.q = At(0x1000);
+  first.o = At(0x2000);
+  second.q = At(0x3000);
+  second.k = At(0x3010);
+  second.v = At(0x3020);
+  second.o = At(0x4000);
+  second.lse = reinterpret_cast<float*>(At(0x4010));
+  const std::vector<BatchItem> items = {Item(0x1000, 700, 0x2000, 256, {&first, 1}),
+                                        Item(0x3000, 768, 0x4000, 257, {&second, 1})};
+  const TransferPlan plan(items);
+  EXPECT_THAT(plan.inputs(), ElementsAre(Piece{At(0x1000), 0, 700}, Piece{At(0x3000), 0x300, 768}));
+  EXPECT_THAT(plan.outputs(), ElementsAre(Piece{At(0x2000), 0x600, 256}, Piece{At(0x4000), 0x700, 257}));
 
   const std::vector<SequenceView> views = plan.Views(At(0x10000));
   ASSERT_EQ(views.size(), 2);
-  EXPECT_EQ(views[0].q, At(0x1000));
+  EXPECT_EQ(views[0].q, At(0x10000));
   EXPECT_EQ(views[0].k, nullptr);
-  EXPECT_EQ(views[0].o, At(0x2000));
-  EXPECT_EQ(views[1].q, At(0x10000));
-  EXPECT_EQ(views[1].k, At(0x10010));
-  EXPECT_EQ(views[1].v, At(0x10020));
-  EXPECT_EQ(views[1].o, At(0x10300));
-  EXPECT_EQ(views[1].lse, reinterpret_cast<float*>(At(0x10310)));
+  EXPECT_EQ(views[0].o, At(0x10600));
+  EXPECT_EQ(views[0].lse, nullptr);
+  EXPECT_EQ(views[1].q, At(0x10300));
+  EXPECT_EQ(views[1].k, At(0x10310));
+  EXPECT_EQ(views[1].v, At(0x10320));
+  EXPECT_EQ(views[1].o, At(0x10700));
+  EXPECT_EQ(views[1].lse, reinterpret_cast<float*>(At(0x10710)));
 }
 
 TEST(TransferPlan, NothingTravelsOfAnItemWithoutBytes) {
   SequenceView empty;
   empty.q_strides = Strides::Packed(2, 8);
   const std::vector<BatchItem> items = {Item(0, 0, 0, 0, {&empty, 1})};
-  const TransferPlan plan(items, 0);
+  const TransferPlan plan(items);
   EXPECT_THAT(plan.inputs(), IsEmpty());
   EXPECT_THAT(plan.outputs(), IsEmpty());
   EXPECT_EQ(plan.device_bytes(), 0);
@@ -94,7 +95,7 @@ TEST(TransferPlan, ViewsOfAllSequencesOfAllItemsInOrder) {
   second[0].q_len = 3;
   const std::vector<BatchItem> items = {Item(0x1000, 256, 0x2000, 256, first), Item(0x3000, 256, 0x4000, 256, second)};
   std::vector<int64_t> lengths;
-  for (const SequenceView& view : TransferPlan(items, 0).Views(At(0x10000))) lengths.push_back(view.q_len);
+  for (const SequenceView& view : TransferPlan(items).Views(At(0x10000))) lengths.push_back(view.q_len);
   EXPECT_THAT(lengths, ElementsAre(1, 2, 3));
 }
 

@@ -1,0 +1,9 @@
+#include "server/gpu_backend.h"
+
+#include "kernels/cuda/cuda_backend.h"
+
+namespace tessera {
+
+absl::StatusOr<std::unique_ptr<AttentionBackend>> MakeGpuBackend(int number) { return cuda::CreateCudaBackend(number); }
+
+}  // namespace tessera

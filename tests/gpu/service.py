@@ -1,0 +1,379 @@
+"""Runs tessera-server on this machine's GPUs, checks its answers against PyTorch and measures it beside its peers.
+
+    service.py PROGRAMS OUT [STEP...]
+
+PROGRAMS is what tests/gpu/service.sh packed. Every step's result goes into OUT/service.json as soon as it is there;
+without steps, all run but `devices`, which needs two GPUs. A figure is one run's.
+"""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = Path(sys.argv[1])
+OUT = Path(sys.argv[2])
+ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=str(PROGRAMS / "lib"))
+S128 = "s=128,heads=16,d=128,dtype=bf16,mask=causal"
+S16 = "s=16,heads=16,d=128,dtype=bf16,mask=causal"
+# So much work for its bytes that the GPU, not the wire, is what callers wait for.
+S262144 = "s=262144,heads=1,d=64,dtype=bf16,mask=full"
+S4096 = "s=4096,heads=16,d=128,dtype=bf16,mask=full"
+
+
+class Server:
+    """A server process; flags are tessera-server's."""
+
+    def __init__(self, *flags, command=None, environment=None):
+        command = command or [str(PROGRAMS / "tessera-server")]
+        base = ["--listen=127.0.0.1:0", "--metrics_address=127.0.0.1:0", "--backend=cuda", "--max_tenant_memory_share=1",
+                "--staging_bytes=4GiB", "--max_inflight_bytes=8GiB", "--drain_grace=0s"]
+        if command[0].endswith("python3"):
+            base = []
+        self.log = open(OUT / "server.log", "a")
+        began = time.monotonic()
+        self.process = subprocess.Popen(command + base + list(flags), stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        env=environment or (ENVIRONMENT if base else None))
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the server does not start: {self.process.wait()}")
+        serving = json.loads(line)
+        self.start_seconds = time.monotonic() - began
+        self.target = f"127.0.0.1:{serving['grpc_port']}"
+        self.metrics_port = serving["metrics_port"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+
+    def metrics(self):
+        text = urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5).read().decode()
+        samples = {}
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                samples[name] = float(value)
+        return samples
+
+    def cpu_seconds(self):
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def load(target, *flags, name):
+    """A run of tessera-load; its report, less the timeline and the configuration."""
+    path = OUT / f"load_{name}.json"
+    command = [str(PROGRAMS / "tessera-load"), f"--target={target}", f"--json={path}", "--progress=false", "--warm_up=1s",
+               *flags]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    (OUT / f"load_{name}.txt").write_text(" ".join(command) + "\n" + done.stdout + done.stderr)
+    print(done.stdout[-1600:], done.stderr[-600:], flush=True)
+    report = json.loads(path.read_text()) if path.exists() else {"targets": []}
+    path.unlink(missing_ok=True)
+    result = {"exit_code": done.returncode, "server_over_echo": report.get("server_over_echo"), "check": report.get("check")}
+    for each in report["targets"]:
+        total = each["total"]
+        result[each["name"]] = {
+            "requests_per_second": total["requests_per_second"],
+            "gb_per_second": (total["upload_bytes_per_second"] + total["download_bytes_per_second"]) / 1e9,
+            "tflops": total["flops_per_second"] / 1e12,
+            "p50_us": total["latency_us"]["p50"], "p99_us": total["latency_us"]["p99"],
+            "ok": total["ok"], "failed": total["failed"], "errors": total["errors"],
+            "server_us": {stage: {q: times[q] for q in ("mean", "p50", "p99")}
+                          for stage, times in total.get("server", {}).items()},
+        }
+    return result
+
+
+def stage_account(before, after, wall):
+    """What the devices did between two scrapes, against the wall clock."""
+    def grown(name):
+        return after.get(name, 0) - before.get(name, 0)
+    stages = {stage: grown(f'tessera_stage_seconds_sum{{stage="{stage}"}}') for stage in ("copy_in", "compute", "copy_out")}
+    batches = grown("tessera_batch_requests_count")
+    requests = grown("tessera_batch_requests_sum")
+    buckets = {}
+    below = 0
+    for name in after:
+        bucket = re.fullmatch(r'tessera_batch_requests_bucket\{le="(.*)"\}', name)
+        if bucket:
+            count = grown(name)
+            buckets[bucket[1]] = count - below
+            below = count
+    return {"stage_seconds": stages, "wall_seconds": wall, "stages_over_wall": sum(stages.values()) / wall,
+            "batches": batches, "requests": requests, "requests_per_batch": requests / batches if batches else None,
+            "batch_size_histogram": buckets}
+
+
+def loaded(server, *flags, name):
+    """A load of a server, and what its devices did meanwhile; the echo's turns count as wall time too."""
+    before, began, cpu = server.metrics(), time.monotonic(), server.cpu_seconds()
+    result = load(server.target, *flags, name=name)
+    result["devices"] = stage_account(before, server.metrics(), time.monotonic() - began)
+    result["server_cpu_seconds"] = server.cpu_seconds() - cpu
+    return result
+
+
+def standard(q, k, v, causal, dtype):
+    """Materialised attention of [tokens, heads, d], in `dtype`, the softmax in at least fp32."""
+    import torch
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    q, k, v = (t.to(dtype).transpose(0, 1) for t in (q, k, v))
+    scores = (q @ k.transpose(1, 2)).to(wide) / math.sqrt(q.shape[2])
+    if causal:
+        rows, keys = scores.shape[1:]
+        hidden = torch.ones(rows, keys, device=q.device).tril(keys - rows) == 0
+        scores = scores.masked_fill(hidden, -math.inf)
+    weights = torch.softmax(scores, 2).nan_to_num()
+    return (weights.to(dtype) @ v).transpose(0, 1)
+
+
+def check():
+    """Answers through the Python client against PyTorch in double precision: at most twice standard attention's error."""
+    import numpy as np
+    import tessera
+    import torch
+
+    worst, cases = 0.0, 0
+    rng = np.random.default_rng(7)
+    with Server() as server, tessera.Client(server.target) as client:
+        for dtype, torch_dtype in (("float16", torch.float16), ("float32", torch.float32)):
+            for rows, keys, heads, kv_heads, d, causal in (
+                    (1, 1, 1, 1, 8, False), (16, 16, 16, 16, 128, True), (128, 128, 16, 16, 128, True),
+                    (77, 300, 8, 2, 64, True), (513, 513, 4, 4, 256, True), (1024, 1024, 16, 4, 128, False),
+                    (4096, 4096, 4, 4, 128, True), (1, 2000, 32, 8, 128, False), (300, 77, 8, 8, 96, False)):
+                q = rng.standard_normal((rows, heads, d)).astype(dtype)
+                k, v = (rng.standard_normal((keys, kv_heads, d)).astype(dtype) for _ in range(2))
+                o = torch.from_numpy(client.attend(q, k, v, causal=causal).o.copy()).cuda().double()
+                tensors = [torch.from_numpy(t).cuda() for t in (q, k, v)]
+                tensors[1:] = [t.repeat_interleave(heads // kv_heads, 1) for t in tensors[1:]]
+                exact = standard(*(t.double() for t in tensors), causal, torch.float64)
+                allowed = 2 * (standard(*tensors, causal, torch_dtype).double() - exact).abs().max().item() + 1e-5
+                error = (o - exact).abs().max().item()
+                worst, cases = max(worst, error / allowed), cases + 1
+                if not error <= allowed:
+                    raise AssertionError(f"{dtype} {rows}x{keys}, {heads}/{kv_heads} heads of {d}: {error} > {allowed}")
+        # The same call alone and among others gives the same bits.
+        tensors = [[rng.standard_normal((64, 16, 128)).astype("float16") for _ in range(3)] for _ in range(64)]
+        alone = [client.attend(*each).o for each in tensors]
+        together = [future.result() for future in client.submit_all([tessera.AttendCall(*each) for each in tensors])]
+        same = all(np.array_equal(a, b.o) for a, b in zip(alone, together))
+        batch = max(result.timing.batch_requests for result in together)
+    return {"cases": cases, "worst_error_over_allowed": worst, "bitwise_same_in_batches": same, "largest_batch": batch}
+
+
+def run(*command, name, timeout=150):
+    done = subprocess.run([str(PROGRAMS / command[0]), *command[1:]], env=ENVIRONMENT, capture_output=True, text=True,
+                          timeout=timeout)
+    (OUT / f"{name}.log").write_text(done.stdout + done.stderr)
+    print(done.stdout[-1500:], done.stderr[-800:], flush=True)
+    return done
+
+
+def device():
+    checked = run("device_check", name="device_check")
+    return {"exit_code": checked.returncode, "passed": re.findall(r"\[       OK \] (\S+)", checked.stdout)}
+
+
+def bench():
+    measured = run("device_bench", name="device_bench")
+    return [json.loads(line) for line in measured.stdout.splitlines()]
+
+
+ROUNDS = ("--duration=6s", "--rounds=2", "--echo")
+
+
+def s128():
+    with Server() as server:
+        return loaded(server, f"--shape={S128}", "--callers=64", "--connections=16", "--verify=8", *ROUNDS, name="s128")
+
+
+def s16():
+    with Server() as server:
+        return loaded(server, f"--shape={S16}", "--callers=64", "--connections=16", "--verify=8", *ROUNDS, name="s16")
+
+
+def s16_delay():
+    results = {}
+    for delay in ("500us", "2ms"):
+        with Server(f"--batch_delay={delay}") as server:
+            results[delay] = loaded(server, f"--shape={S16}", "--callers=64", "--connections=16", *ROUNDS,
+                                    name=f"s16_delay_{delay}")
+    return results
+
+
+def s4096():
+    results = {}
+    with Server() as server:
+        for connections in (8, 16):
+            results[connections] = loaded(server, f"--shape={S4096}", "--callers=8", f"--connections={connections}",
+                                          "--verify=2", *ROUNDS, name=f"s4096_{connections}")
+        results["echo_32"] = load("", f"--shape={S4096}", "--callers=8", "--connections=32", "--echo", "--duration=3s",
+                                  name="s4096_echo_32")
+    return results
+
+
+def peer():
+    command = [sys.executable if sys.executable.endswith("python3") else "python3", str(HERE / "peers" / "torch_server.py"),
+               f"--stubs={PROGRAMS / 'python'}"]
+    with Server(command=command) as server:
+        return load(server.target, f"--shape={S128}", "--callers=64", "--connections=16", "--transport=unary",
+                    "--verify=4", "--duration=5s", name="peer")
+
+
+def idle():
+    with Server() as server:
+        load(server.target, f"--shape={S128}", "--callers=4", "--duration=1s", name="idle")
+        time.sleep(1)
+        cpu, began = server.cpu_seconds(), time.monotonic()
+        time.sleep(8)
+        return {"cores": (server.cpu_seconds() - cpu) / (time.monotonic() - began), "start_seconds": server.start_seconds}
+
+
+def gpu_memory():
+    """MiB in use on each GPU."""
+    out = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True,
+                         text=True).stdout
+    return [int(line) for line in out.split()]
+
+
+def soak():
+    samples, stop = [], threading.Event()
+
+    def sample():
+        while not stop.wait(1.0):
+            samples.append(gpu_memory())
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    done = run("server_soak", f"--server={PROGRAMS / 'tessera-server'}", "--requests=200000", "--callers=24", name="soak")
+    stop.set()
+    sampler.join()
+    settled = samples[len(samples) // 5:-1]
+    return {"exit_code": done.returncode, "output": done.stdout.splitlines()[-14:], "gpu_memory_mib": samples[:200],
+            "gpu_memory_flat": len({tuple(s) for s in settled}) == 1}
+
+
+def arena():
+    """An arena that holds one call of the eight: the others are refused, nothing else happens."""
+    with Server("--memory_fraction=0.0006") as server:
+        result = load(server.target, f"--shape={S4096}", "--callers=8", "--connections=8", "--duration=4s", name="arena")
+        after = load(server.target, f"--shape={S128}", "--callers=16", "--duration=2s", "--verify=4", name="arena_after")
+        metrics = server.metrics()
+    return {"full": result, "after": after,
+            "memory": {name: value for name, value in metrics.items() if name.startswith("tessera_device_memory")}}
+
+
+def loss(server):
+    """From the first call that fails to health's NOT_SERVING, the codes of the calls, and the exit code. No retries."""
+    import grpc
+    from tessera.v1 import attention_pb2, tensor_pb2
+
+    channel = grpc.insecure_channel(server.target)
+    check = channel.unary_unary("/grpc.health.v1.Health/Check")
+    attend = channel.unary_unary("/tessera.v1.AttentionService/Attend")
+    header = attention_pb2.AttendHeader(dtype=tensor_pb2.DATA_TYPE_FLOAT16, q_heads=16, kv_heads=16, head_dim=128,
+                                        q_lengths=[128])
+    tensor = bytes(128 * 16 * 128 * 2)
+    request = attention_pb2.AttendRequest(header=header, q=tensor, k=tensor, v=tensor).SerializeToString()
+    codes, times = {}, {}
+    stop = threading.Event()
+
+    def call():
+        while not stop.is_set():
+            try:
+                attend(request, timeout=5)
+                name = "OK"
+            except grpc.RpcError as error:
+                name = error.code().name
+                times.setdefault("first_failure", time.monotonic())
+            codes[name] = codes.get(name, 0) + 1
+            if name != "OK":
+                return
+
+    callers = [threading.Thread(target=call) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and "not_serving" not in times:
+        try:
+            if check(b"", timeout=1) != b"\x08\x01":
+                times["not_serving"] = time.monotonic()
+        except grpc.RpcError:
+            times["not_serving"] = time.monotonic()
+        time.sleep(0.002)
+    stop.set()
+    for caller in callers:
+        caller.join()
+    exit_code = server.process.wait(15)
+    return {"codes": codes, "exit_code": exit_code,
+            "not_serving_after_first_failure_s": times.get("not_serving", math.inf) - times.get("first_failure", math.nan)}
+
+
+def sticky():
+    with Server("--fault_script=run@200=sticky") as server:
+        return loss(server)
+
+
+def trap():
+    trapping = dict(ENVIRONMENT, TESSERA_TRAP_AFTER="200")
+    with Server(command=[str(PROGRAMS / "trapping_server")], environment=trapping) as server:
+        return loss(server)
+
+
+def devices():
+    """Two GPUs against one, and one of two lost."""
+    results = {}
+    for name, flag in (("one", "--device=0"), ("two", "--device=all")):
+        with Server(flag) as server:
+            results[name] = {
+                "long": loaded(server, f"--shape={S262144}", "--callers=12", "--connections=12", "--duration=6s",
+                               "--payloads=2", name=f"devices_{name}_long"),
+                "small": loaded(server, f"--shape={S16}", "--callers=128", "--connections=32", "--duration=4s",
+                                name=f"devices_{name}_small")}
+    with Server("--fault_script=0/run@500=sticky") as server:
+        results["loss"] = loaded(server, f"--shape={S128}", "--callers=64", "--connections=16", "--duration=4s",
+                                 "--attempts=4", "--verify=4", name="devices_loss")
+        metrics = server.metrics()
+        results["up"] = {name: value for name, value in metrics.items() if name.startswith("tessera_device_up")}
+    return results
+
+
+STEPS = [check, device, s128, s16, s16_delay, s4096, peer, idle, arena, sticky, trap, soak, bench]
+BY_NAME = {step.__name__: step for step in STEPS + [devices]}
+
+
+def main():
+    results = {"gpu": subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                                     capture_output=True, text=True).stdout.split("\n")[0], "cores": os.cpu_count()}
+    failed = False
+    for step in [BY_NAME[name] for name in sys.argv[3:]] or STEPS:
+        began = time.monotonic()
+        try:
+            results[step.__name__] = step()
+        except Exception as error:  # the other steps' figures are worth having
+            results[step.__name__] = {"error": f"{type(error).__name__}: {error}"}
+            failed = True
+        print(f"== {step.__name__} {time.monotonic() - began:.1f} s", flush=True)
+        (OUT / "service.json").write_text(json.dumps(results, indent=1) + "\n")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

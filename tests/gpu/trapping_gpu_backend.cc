@@ -1,0 +1,47 @@
+// The kernels of a server that is built for tests: after as many launches as TESSERA_TRAP_AFTER in the environment
+// says, the next one is a kernel that breaks the device.
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "server/gpu_backend.h"
+#include "tests/gpu/trap.h"
+
+namespace tessera {
+namespace {
+
+class TrappingBackend final : public AttentionBackend {
+ public:
+  TrappingBackend(std::unique_ptr<AttentionBackend> backend, int64_t launches)
+      : backend_(std::move(backend)), launches_left_(launches) {}
+
+  absl::string_view name() const override { return backend_->name(); }
+  absl::Status Forward(const AttentionParams& params, absl::Span<const SequenceView> sequences, StreamHandle stream,
+                       ForwardStats* stats) override {
+    if (launches_left_.fetch_sub(1) == 0) testing::LaunchTrap(static_cast<cudaStream_t>(stream));
+    return backend_->Forward(params, sequences, stream, stats);
+  }
+
+ private:
+  const std::unique_ptr<AttentionBackend> backend_;
+  std::atomic<int64_t> launches_left_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AttentionBackend>> MakeGpuBackend(int number) {
+  const char* const text = std::getenv("TESSERA_TRAP_AFTER");
+  int64_t launches;
+  if (text == nullptr || !absl::SimpleAtoi(text, &launches)) {
+    return absl::InvalidArgumentError("TESSERA_TRAP_AFTER: not a number");
+  }
+  absl::StatusOr<std::unique_ptr<AttentionBackend>> backend = cuda::CreateCudaBackend(number);
+  if (!backend.ok()) return backend;
+  return std::make_unique<TrappingBackend>(*std::move(backend), launches);
+}
+
+}  // namespace tessera

@@ -7,6 +7,7 @@
 #     includes  the include rules of docs/layers.md
 #     unit      release build with the CUDA code compiled, all C++ tests
 #     python    the Python client against a live server, types and lint
+#     deploy    a real Prometheus against a server under load, the dashboard, manifests and other deployment files
 #     job       the MiniLM job, once, through deploy/local/run.sh
 #     asan      AddressSanitizer and UndefinedBehaviorSanitizer, all C++ tests
 #     tsan      ThreadSanitizer, the tests that run threads
@@ -47,6 +48,12 @@ step_python() {
   (cd client/python && ../../.venv/bin/python -m mypy --strict src && ../../.venv/bin/python -m ruff check .)
 }
 
+step_deploy() {
+  deploy/local/setup.sh --deploy
+  TESSERA_BIN=$PWD/build/cuda/bin .venv/bin/python -m pytest -q tests/deploy
+  .venv/bin/python -m ruff check --config tests/deploy/ruff.toml tests/deploy deploy
+}
+
 step_job() { TESSERA_PORT=0 TESSERA_METRICS_PORT=0 deploy/local/run.sh --once; }
 
 step_asan() {
@@ -80,7 +87,7 @@ step_tidy() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(proto includes unit python job asan tsan clang)
+[ ${#steps[@]} -gt 0 ] || steps=(proto includes unit python deploy job asan tsan clang)
 for step in "${steps[@]}"; do
   echo "== $step"
   started=$SECONDS

@@ -4,18 +4,21 @@
 #   deploy/local/setup.sh          what is needed to build, to run the server and the example; on a machine with a GPU
 #                                  also the CUDA compiler
 #   deploy/local/setup.sh --test   also what tests/run.sh needs
+#   deploy/local/setup.sh --deploy also what its deploy step needs: Prometheus, kubectl, schemas of Kubernetes
 #
 # Distribution packages go into the system (apt, as root or by sudo). Everything else stays in folders of the checkout
-# that git ignores: .venv (Python), .tools (npm), .cuda (the CUDA compiler, where the machine has none).
+# that git ignores: .venv (Python), .tools (npm, Prometheus), .cuda (the CUDA compiler, where the machine has none).
 set -euo pipefail
 self=$(realpath "${BASH_SOURCE[0]}")
 cd "$(dirname "$self")/../.."
 
 with_tests=false
+with_deploy=false
 for argument in "$@"; do
   case "$argument" in
     --test) with_tests=true ;;
-    *) echo "usage: $0 [--test]" >&2; exit 64 ;;
+    --deploy) with_deploy=true ;;
+    *) echo "usage: $0 [--test] [--deploy]" >&2; exit 64 ;;
   esac
 done
 
@@ -87,6 +90,23 @@ install_buf() {
   npm install --silent --no-audit --no-fund --prefix .tools '@bufbuild/buf@1.75.0'
 }
 
+# Unpacked rather than installed: the package would start a Prometheus with the machine.
+install_prometheus() {
+  echo "setup: unpacking Prometheus into .tools"
+  local folder=.tools/prometheus
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  apt-cache show prometheus >/dev/null 2>&1 || as_root apt-get update -qq
+  (cd "$folder" && apt-get download -qq prometheus)
+  dpkg -x "$folder"/prometheus_*.deb "$folder"
+  rm "$folder"/prometheus_*.deb
+}
+
+install_deploy_tests() {
+  echo "setup: installing the tools of the deploy step into .venv"
+  .venv/bin/pip install -q -r tests/deploy/requirements.txt
+}
+
 [ -x .venv/bin/python ] || python3 -m venv .venv
 mapfile -t python_sources < <(git ls-files client/python/src client/python/pyproject.toml client/python/setup.py \
   client/python/examples/minilm/requirements.txt proto/tessera)
@@ -94,6 +114,10 @@ once python "${python_sources[@]}" -- install_python
 if $with_tests; then
   once python-tests client/python/requirements-test.txt -- install_python_tests
   once buf -- install_buf
+fi
+if $with_deploy; then
+  once prometheus -- install_prometheus
+  once deploy-tests tests/deploy/requirements.txt -- install_deploy_tests
 fi
 if $with_tests || nvidia-smi -L >/dev/null 2>&1; then
   if ! command -v nvcc >/dev/null && ! [ -x /usr/local/cuda/bin/nvcc ]; then once cuda -- install_cuda; fi

@@ -273,6 +273,12 @@ ROWS = [
                 width=6,
             ),
             panel(
+                "Devices up",
+                "Of each server; one that is lost comes back only with a new start of the process.",
+                [(gauge("tessera_device_up"), "{{instance}}")],
+                width=6,
+            ),
+            panel(
                 "Tensor bytes received",
                 "Each is copied once, into staging memory.",
                 [(rate("tessera_copied_bytes_total", "direction"), "{{direction}}")],

@@ -1,0 +1,235 @@
+"""The manifests, built by kubectl and validated against the schemas of current Kubernetes, and against the server."""
+
+import json
+import re
+import subprocess
+import sys
+
+import kubernetes_validate
+import programs
+import pytest
+import yaml
+
+FOLDER = programs.ROOT / "deploy/kubernetes"
+SERVING = ["cpu", "gpu", "multi-gpu"]
+OVERLAYS = [*SERVING, "monitoring"]
+
+# From the first version with a sleep as preStop in beta, which is on by default, to the newest.
+VERSIONS = ["1.30", "1.32", "1.34", "1.35", "1.36", "1.37"]
+
+# Of the Prometheus operator; no schema of theirs comes with Kubernetes.
+CUSTOM_KINDS = {"PodMonitor", "PrometheusRule"}
+
+BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+def build(folder):
+    kubectl = programs.ROOT / ".venv/bin/kubectl"
+    built = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, check=False)
+    assert (built.returncode, built.stderr) == (0, "")
+    return list(yaml.safe_load_all(built.stdout))
+
+
+@pytest.fixture(scope="module")
+def manifests():
+    return {overlay: build(FOLDER / "overlays" / overlay) for overlay in OVERLAYS}
+
+
+def the(kind, resources, name="tessera"):
+    (found,) = [one for one in resources if one["kind"] == kind and one["metadata"]["name"].startswith(name)]
+    return found
+
+
+def deployment_of(resources):
+    """The Deployment, its pods' spec, and their one container."""
+    deployment = the("Deployment", resources)
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    return deployment, pod, container
+
+
+def flags_of(resources):
+    """What the server's flags are, as it reads them: the shared file first."""
+    files = the("ConfigMap", resources, "tessera-flags")["data"]
+    text = files["server.flags"].replace("--flagfile=/etc/tessera/common.flags", files["common.flags"])
+    return dict(re.findall(r"^--(\w+)=(.*)$", text, re.MULTILINE))
+
+
+def size(text):
+    number, unit = re.fullmatch(r"(\d+)(\w+)", text).groups()
+    return int(number) * BYTES[unit]
+
+
+def seconds(text):
+    return int(re.fullmatch(r"(\d+)s", text)[1])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_valid_in(manifests, overlay, version):
+    checked = 0
+    for resource in manifests[overlay]:
+        if resource["kind"] not in CUSTOM_KINDS:
+            kubernetes_validate.validate(resource, version, strict=True)
+            checked += 1
+    assert checked >= 2
+
+
+def test_validation_refuses_what_is_wrong(manifests):
+    deployment = json.loads(json.dumps(the("Deployment", manifests["cpu"])))
+    deployment["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(deployment, VERSIONS[-1], strict=True)
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_server_takes_the_flags_and_answers_the_probes(manifests, overlay, tmp_path):
+    """As they lie in the pod, but for the backend, the ports and the memory of this machine."""
+    for name, text in the("ConfigMap", manifests[overlay], "tessera-flags")["data"].items():
+        (tmp_path / name).write_text(text.replace("/etc/tessera/", f"{tmp_path}/"))
+    (argument,) = deployment_of(manifests[overlay])[2]["args"]
+    shipped = argument.replace("/etc/tessera/", f"{tmp_path}/")
+    server = (programs.BIN / "tessera-server", shipped, "--backend=cpu", "--threads=1", "--drain_grace=0s")
+    with programs.tessera_server(tmp_path, command=server) as started:
+        for probe in ("startupProbe", "readinessProbe"):
+            service = deployment_of(manifests[overlay])[2][probe]["grpc"]["service"]
+            asked = [programs.BIN / "tessera", "health", f"--target={started.target}", f"--service={service}"]
+            assert subprocess.run(asked, check=False).returncode == 0
+    assert started.process.returncode == 0
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_image_fits_backend(manifests, overlay):
+    image = deployment_of(manifests[overlay])[2]["image"]
+    assert image == f"tessera-server:{flags_of(manifests[overlay])['backend']}"
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_memory_and_cores_hold_what_the_flags_take(manifests, overlay):
+    flags = flags_of(manifests[overlay])
+    limits = deployment_of(manifests[overlay])[2]["resources"]["limits"]
+    rest = 2**29 if flags["backend"] == "cpu" else 2**30
+    assert size(limits["memory"]) >= size(flags["staging_bytes"]) + size(flags["transport_bytes"]) + rest
+    if flags["backend"] == "cpu":
+        assert flags["threads"] == limits["cpu"]
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_gpus_are_limits(manifests, overlay):
+    deployment, _, container = deployment_of(manifests[overlay])
+    gpus = container["resources"]["limits"].get("nvidia.com/gpu", 0)
+    assert gpus == {"cpu": 0, "gpu": 1, "multi-gpu": 4}[overlay]
+    # With no spare GPU, a pod that comes before one goes would wait for ever.
+    assert deployment["spec"]["strategy"]["rollingUpdate"]["maxSurge"] == (0 if gpus else 1)
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_pods_outlive_the_drain(manifests, overlay):
+    _, pod, container = deployment_of(manifests[overlay])
+    flags = flags_of(manifests[overlay])
+    before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    drain = seconds(flags["drain_grace"]) + seconds(flags["drain_timeout"])
+    exit_forced = 10
+    assert pod["terminationGracePeriodSeconds"] > before + drain + exit_forced
+    readiness = container["readinessProbe"]
+    assert seconds(flags["drain_grace"]) >= readiness["periodSeconds"] * readiness["failureThreshold"]
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_probes_go_to_the_ports_of_the_flags(manifests, overlay):
+    container = deployment_of(manifests[overlay])[2]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    flags = flags_of(manifests[overlay])
+    assert flags["listen"].endswith(f":{ports['grpc']}") and flags["metrics_address"].endswith(f":{ports['metrics']}")
+    for probe in ("startupProbe", "readinessProbe"):
+        assert container[probe]["grpc"]["port"] == ports["grpc"]
+    assert container["livenessProbe"]["httpGet"]["port"] in ports
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_pods_keep_the_restricted_profile(manifests, overlay):
+    """The controls of Kubernetes' Pod Security Standard `restricted`, as far as fields exist for them here."""
+    _, pod, container = deployment_of(manifests[overlay])
+    levels = the("Namespace", manifests[overlay])["metadata"]["labels"]
+    assert levels["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert {kind for volume in pod["volumes"] for kind in volume} <= {"name", "configMap", "emptyDir"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not any("hostPort" in port for port in container["ports"])
+    assert pod["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_everything_selects_the_pods(manifests, overlay):
+    resources = manifests[overlay] + manifests["monitoring"]
+    deployment, _, container = deployment_of(resources)
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        deployment["spec"]["selector"]["matchLabels"],
+        the("Service", resources)["spec"]["selector"],
+        the("PodDisruptionBudget", resources)["spec"]["selector"]["matchLabels"],
+        the("NetworkPolicy", resources)["spec"]["podSelector"]["matchLabels"],
+        the("PodMonitor", resources)["spec"]["selector"]["matchLabels"],
+    ]
+    for selector in selectors:
+        assert selector and selector.items() <= labels.items()
+    scaled = the("HorizontalPodAutoscaler", resources)["spec"]["scaleTargetRef"]
+    assert (scaled["kind"], scaled["name"]) == ("Deployment", deployment["metadata"]["name"])
+    ports = {port["name"] for port in container["ports"]}
+    assert {port["targetPort"] for port in the("Service", resources)["spec"]["ports"]} <= ports
+    opened = {port["port"] for rule in the("NetworkPolicy", resources)["spec"]["ingress"] for port in rule["ports"]}
+    assert opened == ports
+    assert {one["port"] for one in the("PodMonitor", resources)["spec"]["podMetricsEndpoints"]} <= ports
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_calls_are_balanced_by_clients(manifests, overlay):
+    assert the("Service", manifests[overlay])["spec"]["clusterIP"] == "None"
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_the_namespace_is_closed_by_default(manifests, overlay):
+    closed = the("NetworkPolicy", manifests[overlay], "deny-all")["spec"]
+    assert closed == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+@pytest.mark.parametrize("overlay", SERVING)
+def test_changed_flags_roll_the_pods(manifests, overlay):
+    _, pod, _ = deployment_of(manifests[overlay])
+    (mounted,) = [volume["configMap"]["name"] for volume in pod["volumes"]]
+    assert mounted == the("ConfigMap", manifests[overlay], "tessera-flags")["metadata"]["name"] != "tessera-flags"
+
+
+def test_rules_are_those_of_prometheus(manifests, rule_groups):
+    subprocess.run([sys.executable, FOLDER / "prometheus_rule.py", "--check"], check=True)
+    built = the("PrometheusRule", manifests["monitoring"])["spec"]["groups"]
+    assert sorted(built, key=str) == sorted(rule_groups, key=str)
+
+
+def test_pods_are_scraped_as_the_job_that_rules_name(manifests):
+    monitor = the("PodMonitor", manifests["monitoring"])["spec"]
+    labels = deployment_of(manifests["cpu"])[0]["spec"]["template"]["metadata"]["labels"]
+    assert labels[monitor["jobLabel"]] == "tessera"
+    (job,) = yaml.safe_load((programs.ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
+    assert (monitor["sampleLimit"], monitor["labelLimit"]) == (job["sample_limit"], job["label_limit"])
+
+
+def test_autoscaler_is_given_a_recorded_series(manifests, rule_groups):
+    (metric,) = the("HorizontalPodAutoscaler", manifests["monitoring"])["spec"]["metrics"]
+    (rule,) = yaml.safe_load((programs.ROOT / "deploy/prometheus/adapter.yml").read_text())["externalRules"]
+    assert metric["external"]["metric"]["name"] == rule["name"]["as"]
+    recorded = {one["record"] for group in rule_groups for one in group["rules"] if "record" in one}
+    asked = re.match(r"[\w:]+", rule["seriesQuery"])[0]
+    assert asked in recorded and asked in rule["metricsQuery"]
+
+
+def test_dashboard_is_found_by_grafana(manifests):
+    dashboard = the("ConfigMap", manifests["monitoring"], "tessera-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(dashboard["data"]["tessera.json"])["uid"] == "tessera"

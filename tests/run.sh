@@ -14,6 +14,7 @@
 #     clang     clang build with lock annotations as errors, half a minute of fuzzing from the corpus, format
 #   and, only where it is named:
 #     tidy      clang-tidy over the sources that the clang step has built
+#     image     builds the container image and runs it, as root; needs the unit step, takes minutes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-2}
@@ -52,6 +53,11 @@ step_deploy() {
   deploy/local/setup.sh --deploy
   TESSERA_BIN=$PWD/build/cuda/bin .venv/bin/python -m pytest -q tests/deploy
   .venv/bin/python -m ruff check --config tests/deploy/ruff.toml tests/deploy deploy
+}
+
+step_image() {
+  deploy/local/setup.sh --image
+  TESSERA_BIN=$PWD/build/cuda/bin .venv/bin/python -m pytest -q -m image tests/deploy
 }
 
 step_job() { TESSERA_PORT=0 TESSERA_METRICS_PORT=0 deploy/local/run.sh --once; }

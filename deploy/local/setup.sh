@@ -5,6 +5,7 @@
 #                                  also the CUDA compiler
 #   deploy/local/setup.sh --test   also what tests/run.sh needs
 #   deploy/local/setup.sh --deploy also what its deploy step needs: Prometheus, kubectl, schemas of Kubernetes
+#   deploy/local/setup.sh --image  also what its image step needs: debootstrap, buildah
 #
 # Distribution packages go into the system (apt, as root or by sudo). Everything else stays in folders of the checkout
 # that git ignores: .venv (Python), .tools (npm, Prometheus), .cuda (the CUDA compiler, where the machine has none).
@@ -14,11 +15,13 @@ cd "$(dirname "$self")/../.."
 
 with_tests=false
 with_deploy=false
+with_image=false
 for argument in "$@"; do
   case "$argument" in
     --test) with_tests=true ;;
     --deploy) with_deploy=true ;;
-    *) echo "usage: $0 [--test] [--deploy]" >&2; exit 64 ;;
+    --image) with_deploy=true with_image=true ;;
+    *) echo "usage: $0 [--test] [--deploy] [--image]" >&2; exit 64 ;;
   esac
 done
 
@@ -37,6 +40,7 @@ if $with_tests; then
   packages+=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16 libopenblas-dev)
   command -v npm >/dev/null || packages+=(nodejs npm)
 fi
+if $with_image; then packages+=(debootstrap buildah iproute2); fi
 
 missing=()
 for package in "${packages[@]}"; do
@@ -61,15 +65,9 @@ once() {
   echo "$sum" >"$stamp"
 }
 
-# The CUDA 13.0 compiler, runtime and headers as NVIDIA's wheels. They lack the lib64 folder that nvcc links from.
 install_cuda() {
   echo "setup: no nvcc on this machine, installing the CUDA 13.0 compiler into .cuda"
-  rm -rf .cuda
-  .venv/bin/pip install -q --no-deps --target .cuda/site 'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' \
-    'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*'
-  mv .cuda/site/nvidia/cu13/* .cuda
-  rm -r .cuda/site
-  ln -s lib .cuda/lib64
+  deploy/local/install_cuda.sh .venv/bin/pip .cuda
 }
 
 install_python() {
@@ -120,5 +118,7 @@ if $with_deploy; then
   once deploy-tests tests/deploy/requirements.txt -- install_deploy_tests
 fi
 if $with_tests || nvidia-smi -L >/dev/null 2>&1; then
-  if ! command -v nvcc >/dev/null && ! [ -x /usr/local/cuda/bin/nvcc ]; then once cuda -- install_cuda; fi
+  if ! command -v nvcc >/dev/null && ! [ -x /usr/local/cuda/bin/nvcc ]; then
+    once cuda deploy/local/install_cuda.sh -- install_cuda
+  fi
 fi

@@ -99,9 +99,12 @@ def test_server_takes_the_flags_and_answers_the_probes(manifests, overlay, tmp_p
 
 
 @pytest.mark.parametrize("overlay", SERVING)
-def test_image_fits_backend(manifests, overlay):
+def test_image_fits_backend_and_user(manifests, overlay):
     image = deployment_of(manifests[overlay])[2]["image"]
     assert image == f"tessera-server:{flags_of(manifests[overlay])['backend']}"
+    user = deployment_of(manifests[overlay])[1]["securityContext"]
+    dockerfile = (programs.ROOT / "deploy/docker/Dockerfile").read_text()
+    assert f"\nUSER {user['runAsUser']}:{user['runAsGroup']}\n" in dockerfile
 
 
 @pytest.mark.parametrize("overlay", SERVING)
@@ -189,7 +192,7 @@ def test_everything_selects_the_pods(manifests, overlay):
 
 
 @pytest.mark.parametrize("overlay", SERVING)
-def test_calls_are_balanced_by_clients(manifests, overlay):
+def test_the_name_resolves_to_pods(manifests, overlay):
     assert the("Service", manifests[overlay])["spec"]["clusterIP"] == "None"
 
 

@@ -1,0 +1,130 @@
+"""Images and containers with nothing but buildah and the kernel's namespaces: no container engine is needed."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+import programs
+
+BASE_IMAGE = "localhost/debian:bookworm"
+
+# A container's file system as an engine sets it up that was told to keep the root read-only; $ROOT is its folder.
+_ENTER = """
+set -e
+mount --make-rprivate /
+mount --bind "$ROOT" "$ROOT"
+mount -o remount,bind,ro "$ROOT"
+mount --rbind /dev "$ROOT/dev"
+mount -t proc proc "$ROOT/proc"
+ip link set lo up
+exec setpriv --no-new-privs chroot --userspec="$USERSPEC" "$ROOT" "$@"
+"""
+
+
+class Images:
+    """Buildah's storage in `folder`."""
+
+    def __init__(self, folder: pathlib.Path):
+        self._folder = folder
+
+    def buildah(self, *arguments) -> str:
+        """What buildah says on standard output."""
+        place = ["--root", self._folder / "store", "--runroot", self._folder / "run", "--storage-driver", "vfs"]
+        command = [str(word) for word in ["buildah", *place, *arguments]]
+        (self._folder / "tmp").mkdir(parents=True, exist_ok=True)
+        environment = os.environ | {"TMPDIR": str(self._folder / "tmp"), "BUILDAH_ISOLATION": "chroot"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-20000:]
+        return done.stdout.strip()
+
+    def has(self, image: str) -> bool:
+        return any(image in (one["names"] or []) for one in json.loads(self.buildah("images", "--json") or "[]"))
+
+    def make_base(self) -> None:
+        """Debian as debootstrap unpacks it, as BASE_IMAGE."""
+        root = self._folder / "debian"
+        command = ["debootstrap", "--variant=minbase", "bookworm", str(root)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        # Whom this machine trusts beside the usual authorities, its proxies say, the builds in the image trust, too.
+        trusted = pathlib.Path("/usr/local/share/ca-certificates")
+        if trusted.exists():
+            shutil.copytree(trusted, root / trusted.relative_to("/"), dirs_exist_ok=True)
+        made = self.buildah("from", "scratch")
+        self.buildah("add", made, root, "/")
+        self.buildah("commit", "--rm", made, BASE_IMAGE)
+
+    def build(self, image: str, **arguments: str) -> None:
+        docker = programs.ROOT / "deploy/docker"
+        cache = subprocess.run(["ccache", "-k", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
+        pathlib.Path(cache).mkdir(parents=True, exist_ok=True)
+        given = [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
+        files = ["-f", docker / "Dockerfile", "--ignorefile", docker / "Dockerfile.dockerignore"]
+        # "docker", because the format of OCI has no health check.
+        self.buildah("bud", "--format=docker", "-v", f"{cache}:/ccache", *files, *given, "-t", image, programs.ROOT)
+
+    def config(self, image: str) -> dict:
+        return json.loads(self.buildah("inspect", "--type=image", image))["Docker"]["config"]
+
+    @contextlib.contextmanager
+    def unpacked(self, image: str):
+        """The image's files, as a folder."""
+        made = self.buildah("from", image)
+        try:
+            yield pathlib.Path(self.buildah("mount", made))
+        finally:
+            self.buildah("rm", made)
+
+
+class Container:
+    """A container that runs: process 1 of its own process, mount and network namespaces."""
+
+    def __init__(self, unshare: subprocess.Popen, root: pathlib.Path, user: str, log: pathlib.Path):
+        self._unshare = unshare
+        self._root = root
+        self._user = user
+        self.log = log
+        children = pathlib.Path(f"/proc/{unshare.pid}/task/{unshare.pid}/children")
+        (self.pid,) = map(int, children.read_text().split())
+
+    def network(self, *command) -> subprocess.CompletedProcess:
+        """A program of this machine in the container's network."""
+        entered = ["nsenter", "--net", f"--target={self.pid}", *map(str, command)]
+        return subprocess.run(entered, capture_output=True, text=True, check=False)
+
+    def inside(self, *command, user: str | None = None) -> subprocess.CompletedProcess:
+        """A program of the image, beside the one that runs."""
+        entered = ["nsenter", "--mount", "--net", "--pid", f"--target={self.pid}"]
+        entered += ["chroot", f"--userspec={user or self._user}", str(self._root), *map(str, command)]
+        return subprocess.run(entered, capture_output=True, text=True, check=False)
+
+    def processes(self) -> list[dict[str, str]]:
+        """/proc/PID/status of process 1 and its children."""
+        children = pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        texts = [pathlib.Path(f"/proc/{pid}/status").read_text() for pid in [str(self.pid), *children]]
+        return [dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line) for text in texts]
+
+    def stop(self) -> int:
+        """SIGTERM to process 1, as an engine stops a container; its exit code."""
+        os.kill(self.pid, signal.SIGTERM)
+        return self._unshare.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def running(root: pathlib.Path, config: dict, arguments: list[str], folder: pathlib.Path):
+    """A Container of the image that was unpacked to `root`, as soon as it says that it serves."""
+    said = folder / "container.json"
+    environment = os.environ | {"ROOT": str(root), "USERSPEC": config["User"]}
+    entry = ["sh", "-c", _ENTER, "enter", *config["Entrypoint"], *arguments]
+    command = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", *entry]
+    with said.open("w") as stdout, (folder / "container.log").open("w") as stderr:
+        process = subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr)
+        try:
+            programs.await_line(process, said, r"\{.*\}\n")
+            yield Container(process, root, config["User"], folder / "container.log")
+        finally:
+            process.kill()
+            process.wait()

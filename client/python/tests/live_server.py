@@ -15,6 +15,7 @@ class LiveServer:
         self._process = subprocess.Popen(
             [binary, *ports, "--backend=cpu", "--drain_grace=0s", "--log_level=warning", *flags], stdout=subprocess.PIPE
         )
+        self._terminated = False
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -26,6 +27,12 @@ class LiveServer:
     def __enter__(self) -> LiveServer:
         return self
 
+    def terminate(self) -> None:
+        """Asks the server, once, to drain and exit; does not wait for it. A second signal would end it at once."""
+        if not self._terminated:
+            self._terminated = True
+            self._process.terminate()
+
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
@@ -33,7 +40,7 @@ class LiveServer:
         traceback: TracebackType | None,
     ) -> None:
         """Stops the server. AssertionError unless it drains and exits with 0."""
-        self._process.terminate()
+        self.terminate()
         try:
             code = self._process.wait(timeout=40)
         finally:

@@ -8,11 +8,15 @@
 #     unit      release build with the CUDA code compiled, all C++ tests
 #     python    the Python client against a live server, types and lint
 #     deploy    a real Prometheus against a server under load, the dashboard, manifests and other deployment files
+#     go        the Go client: stubs up to date, format, vet, tests with the race detector against a live server
+#     typescript  the TypeScript client: build, lint, tests against a live server
+#     interop   grpcurl, ghz, old and new grpcio, gRPC's own health and reflection clients against a live server
 #     job       the MiniLM job, once, through deploy/local/run.sh
 #     asan      AddressSanitizer and UndefinedBehaviorSanitizer, all C++ tests
 #     tsan      ThreadSanitizer, the tests that run threads
 #     clang     clang build with lock annotations as errors, half a minute of fuzzing from the corpus, format
 #   and, only where it is named:
+#     java      the Java stubs and their golden vectors; needs a JDK 17 and Maven
 #     tidy      clang-tidy over the sources that the clang step has built
 #     image     builds the container image and runs it, as root; needs the unit step, takes minutes
 set -euo pipefail
@@ -60,6 +64,44 @@ step_image() {
   TESSERA_BIN=$PWD/build/cuda/bin .venv/bin/python -m pytest -q -m image tests/deploy
 }
 
+# The server that the unit step has built.
+live_server=${TESSERA_SERVER:-$PWD/build/cuda/bin/tessera-server}
+
+step_go() {
+  deploy/local/setup.sh --clients
+  local stubs
+  stubs=$(mktemp -d)
+  (
+    export TESSERA_SERVER=$live_server PATH=$PWD/.tools/go/root/bin:$PWD/.tools/go/bin:$PWD/.tools/node_modules/.bin:$PATH
+    cd client/go
+    buf generate --template buf.gen.yaml --output "$stubs" ../../proto
+    diff -r "$stubs/tesserapb" tesserapb
+    unformatted=$(gofmt -l .)
+    [ -z "$unformatted" ] || { echo "not formatted: $unformatted"; exit 1; }
+    go vet ./...
+    go test -race -count=1 ./...
+  )
+  rm -rf "$stubs"
+}
+
+step_typescript() {
+  deploy/local/setup.sh --clients
+  (cd client/typescript && npm run --silent build && npm run --silent lint)
+  TESSERA_SERVER=$live_server quiet npm test --prefix client/typescript
+}
+
+step_interop() {
+  deploy/local/setup.sh --interop
+  TESSERA_SERVER=$live_server .tools/python/newest/bin/python -m pytest tests/interop
+  local age
+  for age in oldest newest; do
+    TESSERA_SERVER=$live_server PYTHONPATH=client/python/src \
+      ".tools/python/$age/bin/python" -m pytest client/python/tests/test_golden.py
+  done
+}
+
+step_java() { TESSERA_SERVER=$live_server mvn --quiet --batch-mode --file client/java/pom.xml verify; }
+
 step_job() { TESSERA_PORT=0 TESSERA_METRICS_PORT=0 deploy/local/run.sh --once; }
 
 step_asan() {
@@ -93,7 +135,7 @@ step_tidy() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(proto includes unit python deploy job asan tsan clang)
+[ ${#steps[@]} -gt 0 ] || steps=(proto includes unit python go typescript interop deploy job asan tsan clang)
 for step in "${steps[@]}"; do
   echo "== $step"
   started=$SECONDS

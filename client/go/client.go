@@ -81,7 +81,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Conn is one of the connections, with the client's retries, for stubs of other services.
+// Conn is one of the connections, for stubs of other services.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.next().conn }
 
 // Attend asks for the call's answer. It returns when it is there, when the context is done, which withdraws the call

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -73,139 +71,6 @@ func TestEcho(t *testing.T) {
 				t.Errorf("tenants %v", fake.tenants)
 			}
 		})
-	}
-}
-
-func TestUnaryCallsAreTriedAgain(t *testing.T) {
-	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Canceled} {
-		t.Run(code.String(), func(t *testing.T) {
-			fake := &fakeServer{}
-			failures := 4
-			fake.unary = func(ctx context.Context, request *tesserapb.AttendRequest) (*tesserapb.AttendResponse, error) {
-				if fake.mu.Lock(); failures > 0 {
-					failures--
-					fake.mu.Unlock()
-					return nil, refuse(ctx, code, "1")
-				}
-				fake.mu.Unlock()
-				return &tesserapb.AttendResponse{O: request.Q}, nil
-			}
-			client := newTestClient(t, startFake(t, fake))
-			call := randomCall(t, 20_000) // 3.8 MiB: more than gRPC keeps for a retry unless told to
-			client.options.streamThreshold = 8 << 20
-			result, err := Attend(t.Context(), client, call)
-			checkEcho(t, call, result, err)
-		})
-	}
-}
-
-func TestFinalFailures(t *testing.T) {
-	for _, c := range []struct {
-		server, client codes.Code
-		attempts       int
-	}{
-		{codes.Unavailable, codes.Unavailable, 5},
-		{codes.ResourceExhausted, codes.ResourceExhausted, 5},
-		{codes.Canceled, codes.Unavailable, 5}, // nobody here has cancelled
-		{codes.InvalidArgument, codes.InvalidArgument, 1},
-		{codes.Internal, codes.Internal, 1},
-	} {
-		t.Run(c.server.String(), func(t *testing.T) {
-			fake := &fakeServer{}
-			fake.unary = func(ctx context.Context, _ *tesserapb.AttendRequest) (*tesserapb.AttendResponse, error) {
-				return nil, refuse(ctx, c.server, "2")
-			}
-			tried := 0
-			fake.stream = func(stream attendStream) error {
-				for {
-					id, _, _, err := receiveCall(stream)
-					if err != nil {
-						return nil
-					}
-					fake.mu.Lock()
-					tried++
-					fake.mu.Unlock()
-					answer := &tesserapb.AttendStreamResponse{Id: id, Status: &tesserapb.CallStatus{
-						Code: int32(c.server), Message: "as the test wants it", RetryAfterMs: 2}}
-					if err := stream.Send(answer); err != nil {
-						return err
-					}
-				}
-			}
-			target := startFake(t, fake)
-			for name, way := range ways {
-				_, err := Attend(t.Context(), newTestClient(t, target, way...), randomCall(t, 3))
-				checkCode(t, err, c.client, "as the test wants it")
-				if failed := err.(*Error); failed.RetryAfter != 2*time.Millisecond {
-					t.Errorf("%s: pushback %v", name, failed.RetryAfter)
-				}
-			}
-			fake.mu.Lock()
-			defer fake.mu.Unlock()
-			if fake.unaries != c.attempts || tried != c.attempts {
-				t.Errorf("%d unary and %d streamed attempts, not %d", fake.unaries, tried, c.attempts)
-			}
-		})
-	}
-}
-
-func TestBrokenStreamIsTriedAgain(t *testing.T) {
-	for name, end := range map[string]error{
-		"ended":       nil,
-		"cancelled":   status.Error(codes.Canceled, "the server stops"),
-		"unavailable": status.Error(codes.Unavailable, "the server stops"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			fake := &fakeServer{}
-			fake.stream = func(stream attendStream) error {
-				fake.mu.Lock()
-				first := fake.streams == 1
-				fake.mu.Unlock()
-				if first {
-					_, _ = stream.Recv()
-					return end
-				}
-				return echoCalls(stream)
-			}
-			client := newTestClient(t, startFake(t, fake), WithStreamThreshold(-1), WithConnections(1))
-			call := randomCall(t, 100)
-			result, err := Attend(t.Context(), client, call)
-			checkEcho(t, call, result, err)
-		})
-	}
-}
-
-// Two calls share a stream; the second is answered first.
-func TestAnswersInAnyOrder(t *testing.T) {
-	fake := &fakeServer{}
-	fake.stream = func(stream attendStream) error {
-		first, _, firstPayload, err := receiveCall(stream)
-		if err != nil {
-			return err
-		}
-		second, _, secondPayload, err := receiveCall(stream)
-		if err != nil {
-			return err
-		}
-		_ = stream.Send(echo(second, secondPayload[:len(secondPayload)/3]))
-		_ = stream.Send(echo(first, firstPayload[:len(firstPayload)/3]))
-		_, _ = stream.Recv()
-		return nil
-	}
-	client := newTestClient(t, startFake(t, fake), WithStreamThreshold(-1), WithConnections(1))
-	var group sync.WaitGroup
-	for range 2 {
-		call := randomCall(t, 5) // one message each, so that they do not mix
-		group.Go(func() {
-			result, err := Attend(t.Context(), client, call)
-			if err != nil || !bytes.Equal(bytesOf(call.Q.Data), bytesOf(result.O.Data)) {
-				t.Errorf("not its own answer (%v)", err)
-			}
-		})
-	}
-	group.Wait()
-	if fake.streams != 1 {
-		t.Errorf("%d streams", fake.streams)
 	}
 }
 
@@ -294,71 +159,6 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-func receiveToEnd(stream attendStream) (int, error) {
-	for n := 0; ; n++ {
-		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
-			return n, nil
-		} else if err != nil {
-			return n, err
-		}
-	}
-}
-
-// A server that does not read: the call ends all the same, and the stream is given up after a while.
-func TestStalledStreamIsGivenUp(t *testing.T) {
-	fake := &fakeServer{}
-	gone := make(chan struct{})
-	fake.stream = func(stream attendStream) error {
-		<-stream.Context().Done()
-		close(gone)
-		return nil
-	}
-	client := newTestClient(t, startFake(t, fake), WithStreamThreshold(-1), WithConnections(1))
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	_, err := Attend(ctx, client, randomCall(t, 20_000))
-	checkCode(t, err, codes.DeadlineExceeded, "")
-	within(t, "giving up", gone)
-}
-
-func TestAnswersThatDoNotFit(t *testing.T) {
-	result := &tesserapb.AttendResult{OBytes: 192}
-	good := &tesserapb.CallStatus{}
-	for name, answers := range map[string][]*tesserapb.AttendStreamResponse{
-		"wrong size":    {{Result: &tesserapb.AttendResult{OBytes: 1}, Payload: []byte{0}, Status: good}},
-		"short":         {{Result: result, Payload: make([]byte, 100), Status: good}},
-		"no result":     {{Status: good}},
-		"out of order":  {{Result: result, PayloadOffset: 4, Payload: make([]byte, 100)}},
-		"beyond":        {{Result: result, Payload: make([]byte, 193)}},
-		"chunk skipped": {{Result: result, Payload: make([]byte, 8)}, {PayloadOffset: 16, Payload: make([]byte, 8)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fake := &fakeServer{}
-			fake.stream = func(stream attendStream) error {
-				id, _, _, err := receiveCall(stream)
-				if err != nil {
-					return err
-				}
-				for _, answer := range answers {
-					answer.Id = id
-					_ = stream.Send(answer)
-				}
-				_, err = receiveToEnd(stream)
-				return err
-			}
-			client := newTestClient(t, startFake(t, fake), WithStreamThreshold(-1))
-			_, err := Attend(t.Context(), client, randomCall(t, 3))
-			checkCode(t, err, codes.Internal, "the answer has")
-		})
-	}
-	fake := &fakeServer{}
-	fake.unary = func(context.Context, *tesserapb.AttendRequest) (*tesserapb.AttendResponse, error) {
-		return &tesserapb.AttendResponse{O: make([]byte, 191)}, nil
-	}
-	_, err := Attend(t.Context(), newTestClient(t, startFake(t, fake)), randomCall(t, 3))
-	checkCode(t, err, codes.Internal, "the answer has 191 bytes")
-}
-
 // The server is asked once what it takes, and only when a message is above 4 MiB.
 func TestLargestMessageIsAsked(t *testing.T) {
 	fake := &fakeServer{limit: 5 << 20}
@@ -409,30 +209,6 @@ func TestClose(t *testing.T) {
 			_, err = client.ServerInfo(t.Context())
 			checkCode(t, err, codes.Canceled, "the client is closed")
 		})
-	}
-}
-
-// For a server, the streams of a client that closes end well.
-func TestCloseEndsStreamsWell(t *testing.T) {
-	ended := make(chan error, 1)
-	fake := &fakeServer{}
-	fake.stream = func(stream attendStream) error {
-		id, _, payload, err := receiveCall(stream)
-		if err != nil {
-			return err
-		}
-		_ = stream.Send(echo(id, payload[:len(payload)/3]))
-		_, err = receiveToEnd(stream)
-		ended <- err
-		return err
-	}
-	client := newTestClient(t, startFake(t, fake), WithStreamThreshold(-1))
-	call := randomCall(t, 3)
-	result, err := Attend(t.Context(), client, call)
-	checkEcho(t, call, result, err)
-	client.Close()
-	if err := <-ended; err != nil {
-		t.Errorf("the stream ended with %v", err)
 	}
 }
 

@@ -1,3 +1,5 @@
+import { endianness } from "node:os";
+
 import { credentials, type ChannelCredentials, type ChannelOptions } from "@grpc/grpc-js";
 
 import { invalid } from "./errors.js";
@@ -52,6 +54,7 @@ export function settingsOf(options: ClientOptions): Settings {
   if (options.tenant !== undefined && !/^[ -~]*$/.test(options.tenant)) {
     throw invalid(`tenant is ${JSON.stringify(options.tenant)}; must be printable ASCII`);
   }
+  if (endianness() !== "LE") throw invalid("tensors are little-endian, this machine is not");
   const streamThreshold = options.streamThreshold ?? 2 << 20;
   return {
     connections,

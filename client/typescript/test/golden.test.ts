@@ -95,7 +95,7 @@ const WAYS: Record<string, ClientOptions> = {
   striped: { streamThreshold: -1, chunkBytes: 700, stripeThreshold: 0, connections: 3 },
 };
 
-describe("golden vectors", { skip: noServer }, () => {
+describe("golden vectors", { skip: noServer, timeout: 120_000 }, () => {
   let server: LiveServer;
   before(async () => {
     server = await LiveServer.start();

@@ -16,7 +16,7 @@ function meanCall(tokens: number): Call<Tensor> {
   return { q: tensor(tokens, 0.5), k: tensor(4, 0), v: tensor(4, 1) };
 }
 
-describe("live server", { skip: noServer }, () => {
+describe("live server", { skip: noServer, timeout: 120_000 }, () => {
   let server: LiveServer;
   let client: Client;
   before(async () => {

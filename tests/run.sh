@@ -92,6 +92,7 @@ step_typescript() {
 
 step_interop() {
   deploy/local/setup.sh --interop
+  .venv/bin/python -m ruff check tests/interop
   TESSERA_SERVER=$live_server .tools/python/newest/bin/python -m pytest tests/interop
   local age
   for age in oldest newest; do

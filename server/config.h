@@ -60,7 +60,7 @@ int SlotsFor(const ServerConfig& config, absl::string_view backend);
 
 // What transport_bytes must be of max_message_bytes, so that no single message can fill it: gRPC takes messages of up
 // to twice max_message_bytes (see Server), and of one that comes in frames of a byte each, every byte costs it 42.
-inline constexpr int64_t kTransportBytesPerMessageByte = 2 * 42;
+inline constexpr int64_t kTransportBytesPerMessageByte = int64_t{2} * 42;
 
 // INVALID_ARGUMENT naming the setting that makes no sense, by its flag.
 absl::Status ValidateConfig(const ServerConfig& config);

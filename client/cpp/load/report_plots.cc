@@ -104,6 +104,7 @@ std::vector<Band> WarmUpBands(const std::vector<TimelinePoint>& timeline) {
 // The steps by rising rate: bisections come last in a ramp, but belong between its other steps.
 std::vector<const RampStep*> ByRate(const RampResult& ramp) {
   std::vector<const RampStep*> steps;
+  steps.reserve(ramp.steps.size());
   for (const RampStep& step : ramp.steps) steps.push_back(&step);
   std::sort(steps.begin(), steps.end(), [](const RampStep* a, const RampStep* b) { return a->offered < b->offered; });
   return steps;

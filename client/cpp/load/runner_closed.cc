@@ -1,4 +1,5 @@
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -56,6 +57,7 @@ RunStats RunClosedLoop(int callers, const RunLength& length, Dispatcher* dispatc
   ClosedRun run = {dispatcher, start + length.warm_up, start + length.warm_up + length.measured, length.max_requests};
   dispatcher->recorder()->OpenWindow(run.measure_from, run.until);
   std::vector<std::unique_ptr<Caller>> all;
+  all.reserve(static_cast<size_t>(callers));
   for (int i = 0; i < callers; ++i) all.push_back(std::make_unique<Caller>(&run));
   for (const std::unique_ptr<Caller>& caller : all) caller->Run();
   dispatcher->AwaitIdle();

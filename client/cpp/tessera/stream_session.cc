@@ -89,7 +89,7 @@ void StreamSession::Pump() {
       writing_ = true;
     }
     std::optional<StreamCall::Outgoing> next = call->NextMessage(part, id);
-    if (next.has_value()) outgoing_ = std::move(next->message);
+    if (next.has_value()) outgoing_ = next->message;
     bool stopped = false;
     grpc::ByteBuffer unsent;  // destroyed without the lock, for its calls may hear that their memory is free
     {

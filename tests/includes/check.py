@@ -45,6 +45,7 @@ RULES = {
     "kernels/cuda/ptx": {"cuda"},
     "kernels/cuda/tile": {"cuda", "kernels/cuda/ptx"},
     "server/clock": {"absl"},
+    "server/cache": {"absl", "server/clock"},
     "server/memory": {"absl", "server/clock"},
     "server/scheduler": {"absl", "server/clock"},
     "server/request": {"absl", "kernels", "server/memory", "server/scheduler"},

@@ -114,9 +114,7 @@ step_asan() {
 step_tsan() {
   quiet cmake --preset tsan
   quiet cmake --build --preset tsan
-  # A second try, for CancellationTest.InSend: which station a cancel finds the call in depends on how long the run takes.
-  # A race shows both times.
-  ctest --preset tsan -LE slow --repeat until-pass:2
+  ctest --preset tsan -LE slow
 }
 
 step_clang() {

@@ -1,7 +1,8 @@
 #include "server/device/cuda/cuda_device.h"
 
+#include <algorithm>
 #include <barrier>
-#include <cstring>
+#include <cstddef>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -77,7 +78,7 @@ struct Call {
       : input(*staging.Allocate(static_cast<size_t>(tokens) * 16 * 3)),
         output(*staging.Allocate(static_cast<size_t>(tokens) * 16)) {
     for (size_t i = 0; i < input.size(); ++i) input.data()[i] = static_cast<std::byte>(i * 31 + input.size());
-    std::memset(output.data(), 0xCC, output.size());
+    std::fill_n(output.data(), output.size(), std::byte{0xCC});
     view.q_len = view.kv_len = tokens;
     view.q = input.data();
     view.k = input.data() + output.size();

@@ -30,6 +30,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_pool.h"
@@ -128,10 +130,15 @@ struct Contender {
   double rate() const { return flops / *std::min_element(seconds.begin(), seconds.end()) * 1e-9; }
 };
 
+// OpenBLAS's threads go on spinning for some 30 ms after a product (2^26 cycles unless OPENBLAS_THREAD_TIMEOUT says
+// otherwise): what is measured right after one would have to share the cores with them.
+constexpr absl::Duration kUntilThreadsRest = absl::Milliseconds(60);
+
 void Measure(std::vector<Contender>& contenders, int rounds, clockid_t clock) {
   for (Contender& contender : contenders) contender.work();  // warm-up
   for (int round = 0; round < rounds; ++round) {
     for (Contender& contender : contenders) {
+      absl::SleepFor(kUntilThreadsRest);
       const double start = Now(clock);
       contender.work();
       contender.seconds.push_back(Now(clock) - start);

@@ -1,17 +1,12 @@
 #include "kernels/reference/reference.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "kernels/dtype_dispatch.h"
 #include "kernels/mask.h"
+#include "kernels/reference/attend_row.h"
 #include "kernels/traffic_model.h"
 
 namespace tessera {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <typename T>
 const T* Row(const void* tensor, const Strides& strides, int64_t token, int64_t head) {
@@ -25,27 +20,13 @@ double AttendRow(const AttentionParams& params, const SequenceView& sequence, in
   const KeyRange keys = MaskGeometry(params.mask, sequence.q_len, sequence.kv_len).VisibleTo(token);
   const int64_t kv_head = head / (params.q_heads / params.kv_heads);
   const T* q = Row<T>(sequence.q, sequence.q_strides, token, head);
-  double max = -kInfinity;
-  for (int64_t j = keys.begin; j < keys.end; ++j) {
-    const T* k = Row<T>(sequence.k, sequence.k_strides, j, kv_head);
-    double dot = 0;
-    for (int c = 0; c < params.head_dim; ++c) dot += static_cast<double>(ToFloat(q[c])) * ToFloat(k[c]);
-    double score = dot * params.scale;
-    if (params.softcap > 0) score = params.softcap * std::tanh(score / params.softcap);
-    scores[j] = score;
-    if (score > max || std::isnan(score)) max = score;  // NaN stays: nothing compares above it
-  }
-  std::fill_n(o, params.head_dim, 0.0);
-  if (max == -kInfinity) return -kInfinity;
-  double sum = 0;
-  for (int64_t j = keys.begin; j < keys.end; ++j) {
-    const T* v = Row<T>(sequence.v, sequence.v_strides, j, kv_head);
-    const double weight = std::exp(scores[j] - max);
-    sum += weight;
-    for (int c = 0; c < params.head_dim; ++c) o[c] += weight * ToFloat(v[c]);
-  }
-  for (int c = 0; c < params.head_dim; ++c) o[c] /= sum;
-  return max + std::log(sum);
+  const T* k = static_cast<const T*>(sequence.k) + kv_head * sequence.k_strides.head;
+  const T* v = static_cast<const T*>(sequence.v) + kv_head * sequence.v_strides.head;
+  return AttendRow(
+      params, keys, [q](int c) { return static_cast<double>(ToFloat(q[c])); },
+      [&](int64_t key, int c) { return static_cast<double>(ToFloat(k[key * sequence.k_strides.token + c])); },
+      [&](int64_t key, int c) { return static_cast<double>(ToFloat(v[key * sequence.v_strides.token + c])); }, scores,
+      o);
 }
 
 class ReferenceBackend final : public AttentionBackend {

@@ -54,4 +54,17 @@ double ForwardBytes(const AttentionParams& params, const SequenceView& sequence,
   return bytes;
 }
 
+double PagedBytes(const PagedParams& params, const PagedSequence& sequence, int64_t block_rows) {
+  const AttentionParams& attention = params.attention;
+  const SequenceView lengths = LengthsOf(sequence);
+  SequenceView rows = lengths;
+  rows.kv_len = 0;
+  const double row_bytes = ForwardBytes(attention, rows, block_rows);
+  const double key_bytes = ForwardBytes(attention, lengths, block_rows) - row_bytes;
+  const double element = static_cast<double>(SizeOf(attention.dtype));
+  const double cached = static_cast<double>(SizeOf(params.cache_dtype));
+  const double appended = 2.0 * static_cast<double>(sequence.append_len) * attention.kv_heads * attention.head_dim;
+  return row_bytes + key_bytes * (cached / element) + appended * (element + cached);
+}
+
 }  // namespace tessera

@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "kernels/attention.h"
+#include "kernels/paged_attention.h"
 #include "kernels/tile_planner.h"
 
 namespace tessera {
@@ -47,6 +48,9 @@ double ForwardFlops(const AttentionParams& params, const SequenceView& sequence)
 // each block of `block_rows` rows the K and V rows that some row of it sees. The query heads of one key head are
 // stacked into one list of rows (row r is head r % group of token r / group) and share each reading of K and V.
 double ForwardBytes(const AttentionParams& params, const SequenceView& sequence, int64_t block_rows);
+
+// The same over pages: K and V as wide as they are there, the new rows read and written once.
+double PagedBytes(const PagedParams& params, const PagedSequence& sequence, int64_t block_rows);
 
 }  // namespace tessera
 

@@ -13,7 +13,6 @@
 #include "hwy/highway.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/block_forward.h"
-#include "kernels/cpu/pack-inl.h"
 #include "kernels/cpu/prefetch.h"
 #include "kernels/cpu/register_block-inl.h"
 #include "kernels/cpu/scratch.h"
@@ -41,16 +40,18 @@ struct Panel {
   int64_t width() const { return vectors * kLanes; }
 };
 
-template <typename T>
+// `Tensors` is where the block's rows and keys are read and its results written (see StridedTensors).
+template <class Tensors>
 class BlockForward {
  public:
-  BlockForward(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block, Scratch& scratch)
-      : sequence_(sequence),
+  BlockForward(const AttentionParams& params, const MaskGeometry& mask, const RowBlock& block, const Tensors& tensors,
+               Scratch& scratch)
+      : tensors_(tensors),
         block_(block),
         scratch_(scratch),
         head_dim_(params.head_dim),
         group_(params.q_heads / params.kv_heads),
-        mask_(params.mask, sequence.q_len, sequence.kv_len),
+        mask_(mask),
         scale_(MakeScoreScale(params.scale, params.softcap)),
         // The sign of the scale goes into Q, and so does a scale of 0.
         query_factor_(params.scale > 0   ? 1.0f
@@ -75,20 +76,16 @@ class BlockForward {
     return mask_.VisibleToAny(Token(column), Token(column + rows - 1));
   }
 
-  StackedRows Layout(const Strides& strides) const { return {strides, block_.kv_head * group_, group_}; }
-
   Panel PanelAt(int64_t column) const {
     const int64_t rows = std::min(kPanelVectors * kLanes, block_.rows - column);
     return {column, rows, static_cast<int>((rows + kLanes - 1) / kLanes)};
   }
 
   HWY_INLINE void Begin() {
-    const T* q = static_cast<const T*>(sequence_.q);
-    const StackedRows layout = Layout(sequence_.q_strides);
     for (int64_t column = 0; column < block_.rows;) {
       const Panel panel = PanelAt(column);
-      PackQueries(q, layout, block_.first_row + column, panel.rows, head_dim_, query_factor_, panel.width(),
-                  scratch_.q + column * head_dim_);
+      tensors_.PackQueries(block_.first_row + column, panel.rows, query_factor_, panel.width(),
+                           scratch_.q + column * head_dim_);
       column += panel.width();
       std::fill_n(scratch_.o + panel.column * head_dim_, panel.width() * head_dim_, 0.0f);
       std::fill_n(scratch_.row_max + panel.column, panel.width(), -kInfinity);
@@ -100,11 +97,11 @@ class BlockForward {
     const int64_t begin = std::max(block_keys.begin, first_key);
     const int64_t end = std::min(block_keys.end, first_key + kTileKeys);
     const int64_t offset = (begin - first_key) * kKeyStride;
-    PackKeys(KeyRow(begin), sequence_.k_strides.token, end - begin, head_dim_, scratch_.k + offset);
-    const bool finite =
-        PackKeys(ValueRow(begin), sequence_.v_strides.token, end - begin, head_dim_, scratch_.v + offset);
+    const bool finite = tensors_.PackTile(begin, end, scratch_.k + offset, scratch_.v + offset);
     const PackedTile tile{first_key, finite};
-    PrefetchTile(end, std::min(block_keys.end, end + kTileKeys));
+    const int64_t panels = (block_.rows + kPanelVectors * kLanes - 1) / (kPanelVectors * kLanes);
+    prefetch_ =
+        tensors_.Prefetch(end, std::min(block_keys.end, end + kTileKeys), panels * ((kTileKeys + head_dim_) / kSteps));
     for (int64_t column = 0; column < block_.rows;) {
       const Panel panel = PanelAt(column);
       switch (panel.vectors) {
@@ -119,27 +116,6 @@ class BlockForward {
       }
       column += panel.width();
     }
-  }
-
-  const T* KeyRow(int64_t key) const {
-    return static_cast<const T*>(sequence_.k) + block_.kv_head * sequence_.k_strides.head +
-           key * sequence_.k_strides.token;
-  }
-
-  const T* ValueRow(int64_t key) const {
-    return static_cast<const T*>(sequence_.v) + block_.kv_head * sequence_.v_strides.head +
-           key * sequence_.v_strides.token;
-  }
-
-  // Has the keys begin .. end - 1 fetched while the tile before them is computed.
-  void PrefetchTile(int64_t begin, int64_t end) {
-    prefetch_ = {};
-    if (begin >= end) return;
-    const int64_t panels = (block_.rows + kPanelVectors * kLanes - 1) / (kPanelVectors * kLanes);
-    constexpr int64_t kElement = sizeof(T);
-    prefetch_ = TilePrefetch(KeyRow(begin), sequence_.k_strides.token * kElement, ValueRow(begin),
-                             sequence_.v_strides.token * kElement, head_dim_ * kElement, end - begin,
-                             panels * ((kTileKeys + head_dim_) / kSteps));
   }
 
   template <int kVectors>
@@ -199,22 +175,16 @@ class BlockForward {
 
   HWY_INLINE void Finish() {
     FinishSoftmax(scale_, block_.rows, scratch_.row_max, scratch_.row_sum, scratch_.lse, scratch_.divide);
-    T* o = static_cast<T*>(sequence_.o);
-    const StackedRows o_layout = Layout(sequence_.o_strides);
     for (int64_t column = 0; column < block_.rows;) {
       const Panel panel = PanelAt(column);
-      UnpackOutputs(scratch_.o + column * head_dim_, scratch_.divide + column, panel.width(), o_layout,
-                    block_.first_row + column, panel.rows, head_dim_, o);
+      tensors_.StoreOutputs(scratch_.o + column * head_dim_, scratch_.divide + column, panel.width(),
+                            block_.first_row + column, panel.rows);
       column += panel.width();
     }
-    if (sequence_.lse == nullptr) return;
-    const StackedRows lse_layout = Layout(sequence_.lse_strides);
-    for (int64_t row = 0; row < block_.rows; ++row) {
-      sequence_.lse[lse_layout.Offset(block_.first_row + row)] = scratch_.lse[row];
-    }
+    tensors_.StoreLse(scratch_.lse, block_.first_row, block_.rows);
   }
 
-  const SequenceView& sequence_;
+  const Tensors& tensors_;
   const RowBlock block_;
   Scratch& scratch_;
   const int64_t head_dim_;
@@ -224,18 +194,6 @@ class BlockForward {
   const float query_factor_;
   TilePrefetch prefetch_;
 };
-
-inline void ForwardBlockOnTarget(const AttentionParams& params, const SequenceView& sequence, const RowBlock& block,
-                                 Scratch& scratch, const std::stop_token& stop) {
-  switch (params.dtype) {
-    case DType::kFloat32:
-      return BlockForward<float>(params, sequence, block, scratch).Run(stop);
-    case DType::kFloat16:
-      return BlockForward<Half>(params, sequence, block, scratch).Run(stop);
-    case DType::kBFloat16:
-      return BlockForward<BFloat16>(params, sequence, block, scratch).Run(stop);
-  }
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "kernels/float8.h"
 #include "kernels/half.h"
 
 // Targets whose fp16 conversions are done by hardware.
@@ -56,6 +57,19 @@ HWY_INLINE hn::Vec<D> LoadFloats(D d, const Half* HWY_RESTRICT from) {
   const auto exponent = hn::IfThenElseZero(hn::RebindMask(d32, special), hn::Set(d32, 0x7f800000u));
   return hn::BitCast(d, hn::Or(hn::Or(hn::BitCast(d32, scaled), exponent), sign));
 #endif
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> LoadFloats(D d, const Float8* HWY_RESTRICT from) {
+  const hn::Rebind<uint8_t, D> d8;
+  const hn::RebindToUnsigned<D> d32;
+  const auto bits = hn::PromoteTo(d32, hn::LoadU(d8, &from->bits));
+  const auto magnitude = hn::And(bits, hn::Set(d32, 0x7fu));
+  const auto sign = hn::ShiftLeft<24>(hn::Xor(bits, magnitude));
+  // As for Half; there is no infinity, and one NaN.
+  const auto scaled = hn::Mul(hn::BitCast(d, hn::ShiftLeft<20>(magnitude)), hn::Set(d, 0x1p120f));
+  const auto nan = hn::IfThenElseZero(hn::Eq(magnitude, hn::Set(d32, 0x7fu)), hn::Set(d32, 0x7fc00000u));
+  return hn::BitCast(d, hn::Or(hn::Or(hn::BitCast(d32, scaled), nan), sign));
 }
 
 // Stores Lanes(d) elements to `to`, which need not be aligned.

@@ -158,6 +158,9 @@ int Serve(ServerConfig config) {
 int main(int argc, char** argv) {
   // A log whose reader has gone must not end the process; writing to it fails instead.
   std::signal(SIGPIPE, SIG_IGN);
+  // Abseil as distributions build it looks for lock cycles, at every lock of any mutex, gRPC's included, under one
+  // global spin lock: several times the cost of a small call. Tests, which do not come by here, keep the check.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   tessera::RouteGrpcLog();
   tessera::DescribeProgram();
   const absl::StatusOr<tessera::CommandLine> command_line = tessera::ParseCommandLine(argc, argv);

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "client/cpp/flags/flag_names.h"
 #include "client/cpp/load/echo_server.h"
 #include "client/cpp/load/load_flags.h"
@@ -70,6 +71,8 @@ bool WriteFile(const std::string& path, const std::string& content) {
 
 int main(int argc, char** argv) {
   namespace load = tessera::load;
+  // As in the server: the check for lock cycles costs more than a small call, the echo's calls included.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   absl::SetProgramUsageMessage(kUsage);
   absl::FlagsUsageConfig usage;
   usage.contains_helpshort_flags = [](absl::string_view file) { return absl::EndsWith(file, "load/load_flags.cc"); };

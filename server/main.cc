@@ -19,6 +19,7 @@
 #include "server/exit_watchdog.h"
 #include "server/flags.h"
 #include "server/grpc_log.h"
+#include "server/heap.h"
 #include "server/logging.h"
 #include "server/open_devices.h"
 #include "server/server.h"
@@ -156,6 +157,7 @@ int Serve(ServerConfig config) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
+  tessera::SetUpHeap();
   // A log whose reader has gone must not end the process; writing to it fails instead.
   std::signal(SIGPIPE, SIG_IGN);
   // Abseil as distributions build it looks for lock cycles, at every lock of any mutex, gRPC's included, under one

@@ -78,6 +78,8 @@ ABSL_FLAG(int64_t, max_batch_cost, kDefaults.scheduler.max_batch_cost,
           "Most estimated work in a batch, 0: what suits the backend; a single larger call still runs");
 ABSL_FLAG(int64_t, max_batch_sequences, kDefaults.scheduler.max_batch_sequences,
           "Most sequences in a batch; a single call with more still runs");
+ABSL_FLAG(int64_t, light_cost, kDefaults.scheduler.light_cost,
+          "Estimated work below which waiting calls collect while two such batches run; 0: they never do");
 ABSL_FLAG(absl::Duration, batch_delay, kDefaults.scheduler.batch_delay,
           "How long a small batch may be held back while calls come fast");
 ABSL_FLAG(int64_t, fair_quantum, kDefaults.scheduler.fair_quantum,
@@ -140,6 +142,7 @@ ServerConfig ConfigFromFlags() {
   config.scheduler.max_batch_tokens = absl::GetFlag(FLAGS_max_batch_tokens);
   config.scheduler.max_batch_cost = absl::GetFlag(FLAGS_max_batch_cost);
   config.scheduler.max_batch_sequences = absl::GetFlag(FLAGS_max_batch_sequences);
+  config.scheduler.light_cost = absl::GetFlag(FLAGS_light_cost);
   config.scheduler.batch_delay = absl::GetFlag(FLAGS_batch_delay);
   config.scheduler.large_cost = absl::GetFlag(FLAGS_large_cost);
   config.scheduler.max_consecutive_large = absl::GetFlag(FLAGS_max_consecutive_large);

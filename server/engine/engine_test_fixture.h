@@ -123,7 +123,9 @@ class EngineTest : public testing::Test {
   // `script` is FaultDevice's.
   void Start(const std::string& script, int slots = 1, EngineOptions options = {}) {
     device_ = std::make_unique<FaultDevice>(std::make_unique<CopyingDevice>(slots), *ParseFaultScript(script), &clock_);
-    scheduler_.emplace(SchedulerOptions{}, &clock_);
+    SchedulerOptions scheduler_options;
+    scheduler_options.light_cost = 0;  // every slot takes what is there
+    scheduler_.emplace(scheduler_options, &clock_);
     engine_ = std::make_unique<Engine>(options, std::make_unique<AttendRunner>(device_.get()), &*scheduler_, &clock_,
                                        &observer_,
                                        Engine::LossFns{[this](const absl::Status& told) {

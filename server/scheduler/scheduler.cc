@@ -57,6 +57,9 @@ absl::Status Validate(const SchedulerOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_tenant_share: ", options.max_tenant_share, " is not above 0 and at most 1"));
   }
+  if (options.light_cost < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("light_cost: ", options.light_cost, " is not at least 0"));
+  }
   if (options.batch_delay < absl::ZeroDuration() || options.batch_delay > absl::Seconds(1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("batch_delay: ", absl::FormatDuration(options.batch_delay), " is not 0 to 1 s"));
@@ -100,7 +103,7 @@ std::vector<JobPtr> Scheduler::TakeBatch() {
 
 std::optional<FairQueue::Batch> Scheduler::NextBatch() {
   absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(this, &Scheduler::WorkOrClosed));
+  mutex_.Await(absl::Condition(this, &Scheduler::WorkToStartOrClosed));
   if (queue_.empty()) return std::nullopt;
   if (options_.batch_delay > absl::ZeroDuration()) HoldBack();
   const absl::Time now = clock_->Now();
@@ -115,6 +118,12 @@ std::optional<FairQueue::Batch> Scheduler::NextBatch() {
     pace_.Start(static_cast<double>(batch.cost), now);
   }
   return batch;
+}
+
+bool Scheduler::LightWorkCollects() const {
+  const auto light = static_cast<double>(options_.light_cost);
+  return pace_.running() >= kLightBatches && pace_.cost_running() < pace_.running() * light && queue_.cost() < light &&
+         !NothingToWaitFor();
 }
 
 void Scheduler::HoldBack() {

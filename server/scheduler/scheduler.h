@@ -2,9 +2,11 @@
 //
 // Jobs wait in a queue bounded in jobs and bytes. A batch is formed when an executor asks for one, out of what waits at
 // that moment: the next job by priority and fair share, and then compatible jobs (equal BatchKey, same size class) in
-// the same order until one does not fit. While idle executors wait nothing is delayed; `batch_delay` may hold back a
-// small batch only while another batch is running, or where calls come so fast that the last batch had several: then
-// until that long after its start, so that a device quicker than its callers does not run them one by one.
+// the same order until one does not fit. While idle executors wait nothing is delayed, with two exceptions. Light work
+// collects while kLightBatches batches of light work run, until one of them ends: more at a time would cost launches
+// and gain nothing. And `batch_delay` may hold back a small batch while another batch is running, or where calls come
+// so fast that the last batch had several: then until that long after its start, so that a device quicker than its
+// callers does not run them one by one.
 //
 // Fairness: priorities are strict. Within a priority, tenants take turns by deficit round robin over cost, so a
 // tenant's share does not depend on how many jobs it sends or how large they are. Between sizes: a job of cost >=
@@ -40,7 +42,8 @@ struct SchedulerOptions {
   int64_t max_batch_jobs = 256;   // 1 turns batching off
   int64_t max_batch_tokens = 65536;
   int64_t max_batch_cost = int64_t{1} << 40;
-  int64_t max_batch_sequences = 16384;  // a single job above this, or the two above, still runs, alone
+  int64_t max_batch_sequences = 16384;    // a single job above this, or the two above, still runs, alone
+  int64_t light_cost = int64_t{1} << 29;  // what waits, or a batch that runs, is light below it; 0: nothing is
   absl::Duration batch_delay = absl::ZeroDuration();
   int64_t fair_quantum = int64_t{1} << 27;  // cost that a tenant may spend before the next one's turn
   int64_t large_cost = int64_t{1} << 34;
@@ -53,6 +56,9 @@ absl::Status Validate(const SchedulerOptions& options);
 // Thread-safe. Finish() of jobs that it drops runs on the thread that drops them, never under its lock.
 class Scheduler {
  public:
+  // Batches of light work that run at a time: one copies in or answers while the other computes.
+  static constexpr int kLightBatches = 2;
+
   // `clock` outlives the scheduler. REQUIRES: Validate(options).ok().
   Scheduler(const SchedulerOptions& options, Clock* clock);
   Scheduler(const Scheduler&) = delete;
@@ -102,7 +108,11 @@ class Scheduler {
   absl::Duration RetryAfter() const;
 
  private:
-  bool WorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !refusal_.ok() || !queue_.empty(); }
+  bool WorkToStartOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !refusal_.ok() || (!queue_.empty() && !LightWorkCollects());
+  }
+  // Whether what waits is better left to collect until a batch ends. Never for long: all that runs is light.
+  bool LightWorkCollects() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Drained() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return queue_.empty() && pace_.running() == 0; }
   // Whether waiting makes no sense: a full batch, or none, or closed.
   bool NothingToWaitFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -31,6 +31,9 @@ TEST(SchedulerOptions, AreRefusedByName) {
   options = {};
   options.batch_delay = absl::Seconds(2);
   EXPECT_THAT(Validate(options).message(), HasSubstr("batch_delay: 2s"));
+  options = {};
+  options.light_cost = -1;
+  EXPECT_THAT(Validate(options).message(), HasSubstr("light_cost: -1"));
 }
 
 TEST(Scheduler, EnqueueRefusesWithoutTouchingTheJob) {
@@ -171,6 +174,98 @@ TEST_F(SchedulerPaceTest, LoneCallsFollowOneAnotherAtOnce) {
   Start(1);
   taken_.WaitForNotification();
   EXPECT_EQ(batch_.size(), 1u);
+}
+
+// A scheduler with kLightBatches batches of one job each running, and an executor that asks for one more.
+class SchedulerLightWorkTest : public testing::Test {
+ protected:
+  static constexpr int64_t kLight = 1000;
+
+  static SchedulerOptions Options() {
+    SchedulerOptions options;
+    options.light_cost = kLight;
+    options.max_batch_jobs = 4;
+    return options;
+  }
+
+  void Enqueue(int64_t cost) { ASSERT_TRUE(scheduler_.Enqueue(MakeTestJob("a", cost)).ok()); }
+
+  void Run(int64_t cost) {
+    for (int i = 0; i < Scheduler::kLightBatches; ++i) {
+      Enqueue(cost);
+      EXPECT_EQ(scheduler_.TakeBatch().size(), 1u);
+    }
+    executor_ = std::thread([this] {
+      batch_ = scheduler_.TakeBatch();
+      taken_.Notify();
+    });
+  }
+  ~SchedulerLightWorkTest() override {
+    scheduler_.Close();
+    executor_.join();
+  }
+
+  FakeClock clock_;
+  Scheduler scheduler_{Options(), &clock_};
+  std::vector<JobPtr> batch_;
+  absl::Notification taken_;
+  std::thread executor_;
+};
+
+TEST_F(SchedulerLightWorkTest, CollectsUntilABatchEnds) {
+  Run(kLight - 1);
+  for (int i = 0; i < 3; ++i) Enqueue(1);
+  EXPECT_FALSE(taken_.WaitForNotificationWithTimeout(absl::Milliseconds(20)));
+  scheduler_.BatchDone();
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 3u);
+}
+
+TEST_F(SchedulerLightWorkTest, GoesWhenABatchIsStopped) {
+  Run(1);
+  Enqueue(1);
+  scheduler_.BatchStopped();
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
+TEST_F(SchedulerLightWorkTest, GoesOnceItIsNotLightAnyMore) {
+  Run(1);
+  Enqueue(kLight / 2);
+  Enqueue(kLight / 2);
+  taken_.WaitForNotification();
+  EXPECT_GE(batch_.size(), 1u);
+}
+
+TEST_F(SchedulerLightWorkTest, GoesAsAFullBatch) {
+  Run(1);
+  for (int i = 0; i < 4; ++i) Enqueue(1);
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 4u);
+}
+
+TEST_F(SchedulerLightWorkTest, DoesNotWaitForWorkThatIsNotLight) {
+  Run(kLight);
+  Enqueue(1);
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
+TEST_F(SchedulerLightWorkTest, GoesWhenTheSchedulerCloses) {
+  Run(1);
+  Enqueue(1);
+  scheduler_.Close();
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
+TEST(Scheduler, LightWorkDoesNotCollectWhileFewerBatchesRun) {
+  FakeClock clock;
+  Scheduler scheduler({}, &clock);
+  for (int running = 0; running < Scheduler::kLightBatches; ++running) {
+    ASSERT_TRUE(scheduler.Enqueue(MakeTestJob({})).ok());
+    EXPECT_EQ(scheduler.TakeBatch().size(), 1u) << "a lone call waits for nothing";
+  }
 }
 
 TEST(Scheduler, ExpiredJobsAreFinishedAtBatching) {

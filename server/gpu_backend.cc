@@ -4,6 +4,6 @@
 
 namespace tessera {
 
-absl::StatusOr<std::unique_ptr<AttentionBackend>> MakeGpuBackend(int number) { return cuda::CreateCudaBackend(number); }
+absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> MakeGpuBackend(int number) { return cuda::CreateCudaBackend(number); }
 
 }  // namespace tessera

@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "kernels/attention.h"
+#include "kernels/cuda/gpu_backend.h"
 
 namespace tessera {
 
 // On CUDA device `number`. UNAVAILABLE where there is no such device or its driver is too old.
-absl::StatusOr<std::unique_ptr<AttentionBackend>> MakeGpuBackend(int number);
+absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> MakeGpuBackend(int number);
 
 }  // namespace tessera
 

@@ -75,10 +75,15 @@ void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, 
   for (const Device* device : devices) {
     const DeviceInfo info = device->info();
     const std::string index = std::to_string(info.index);
-    gauges->Add(metric_names::kDeviceMemoryBytes, "The device's arena, in all and in use.",
+    gauges->Add(metric_names::kDeviceMemoryBytes,
+                "The device's arena, in all and in use, and what launches have taken beside it.",
                 {{"device", index}, {"kind", "capacity"}}, [=] { return number(info.memory_bytes); });
-    gauges->Add(metric_names::kDeviceMemoryBytes, "The device's arena, in all and in use.",
+    gauges->Add(metric_names::kDeviceMemoryBytes,
+                "The device's arena, in all and in use, and what launches have taken beside it.",
                 {{"device", index}, {"kind", "used"}}, [=] { return number(device->memory_in_use()); });
+    gauges->Add(metric_names::kDeviceMemoryBytes,
+                "The device's arena, in all and in use, and what launches have taken beside it.",
+                {{"device", index}, {"kind", "launch"}}, [=] { return number(device->launch_memory()); });
   }
 }
 

@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenGpus(const ServerConfig
 
   std::vector<std::unique_ptr<Device>> devices;
   for (const int number : *chosen) {
-    absl::StatusOr<std::unique_ptr<AttentionBackend>> backend = MakeGpuBackend(number);
+    absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> backend = MakeGpuBackend(number);
     if (!backend.ok()) return backend.status();
     CudaDeviceOptions options;
     options.index = static_cast<int>(devices.size());

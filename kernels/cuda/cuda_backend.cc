@@ -64,6 +64,7 @@ class CudaBackend final : public GpuBackend {
   }
 
   absl::StatusOr<int64_t> PeakScratchBytes() const override { return scratch_.PeakBytes(); }
+  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return scratch_.ReservedBytes(); }
 
  private:
   // One launch: table to the device, kernel, table freed in stream order. Nothing for a plan without tiles.

@@ -13,6 +13,8 @@ class GpuBackend : public AttentionBackend {
  public:
   // Bytes of scratch memory: the most that calls have had in use at one time, beside the callers' tensors.
   virtual absl::StatusOr<int64_t> PeakScratchBytes() const = 0;
+  // Bytes that the device has given for it, in use or kept for later calls.
+  virtual absl::StatusOr<int64_t> ReservedScratchBytes() const = 0;
 };
 
 }  // namespace tessera::cuda

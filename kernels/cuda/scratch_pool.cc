@@ -38,10 +38,13 @@ absl::StatusOr<void*> ScratchPool::Allocate(size_t bytes, cudaStream_t stream) c
   return block;
 }
 
-absl::StatusOr<int64_t> ScratchPool::PeakBytes() const {
+absl::StatusOr<int64_t> ScratchPool::PeakBytes() const { return Ask(cudaMemPoolAttrUsedMemHigh); }
+
+absl::StatusOr<int64_t> ScratchPool::ReservedBytes() const { return Ask(cudaMemPoolAttrReservedMemCurrent); }
+
+absl::StatusOr<int64_t> ScratchPool::Ask(cudaMemPoolAttr attribute) const {
   uint64_t bytes = 0;
-  const absl::Status status =
-      ToStatus(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &bytes), "asking the scratch pool");
+  const absl::Status status = ToStatus(cudaMemPoolGetAttribute(pool_, attribute, &bytes), "asking the scratch pool");
   if (!status.ok()) return status;
   return static_cast<int64_t>(bytes);
 }

@@ -26,12 +26,15 @@ class ScratchPool {
 
   // The most bytes that were in use at one time.
   absl::StatusOr<int64_t> PeakBytes() const;
+  // What the pool has taken of the device.
+  absl::StatusOr<int64_t> ReservedBytes() const;
 
   // Returns it once the work enqueued so far has finished.
   absl::Status Free(void* block, cudaStream_t stream) const;
 
  private:
   explicit ScratchPool(cudaMemPool_t pool) : pool_(pool) {}
+  absl::StatusOr<int64_t> Ask(cudaMemPoolAttr attribute) const;
 
   cudaMemPool_t pool_;
 };

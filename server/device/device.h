@@ -58,6 +58,8 @@ class Device {
   virtual StagingPool& staging() = 0;
   // Device memory in use, of info().memory_bytes.
   virtual int64_t memory_in_use() const = 0;
+  // Device memory beside that, taken for launches and kept.
+  virtual int64_t launch_memory() const { return 0; }
 
   // Runs a batch on `slot` (0 to slots - 1) and returns when its outputs are in staging memory.
   //

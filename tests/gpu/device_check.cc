@@ -47,6 +47,7 @@ TEST(GpuDeviceTest, NoBitDependsOnBatchmates) {
   const auto device = Open(staging, {.slots = 1, .memory_fraction = 0.1});
   const BatchOutcome outcome = device->Run(0, GpuParams(), ItemsOf(calls), {});
   ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_GT(device->launch_memory(), 0);
   EXPECT_GT(outcome.times.copy_in, absl::ZeroDuration());
   EXPECT_GT(outcome.times.compute, absl::ZeroDuration());
   EXPECT_GT(outcome.times.copy_out, absl::ZeroDuration());
@@ -107,9 +108,9 @@ TEST(GpuDeviceTest, WhatDoesNotFitIsRefusedAndTheDeviceGoesOn) {
 }
 
 // Traps once it is told to.
-class TrappingBackend final : public AttentionBackend {
+class TrappingBackend final : public cuda::GpuBackend {
  public:
-  explicit TrappingBackend(std::unique_ptr<AttentionBackend> backend) : backend_(std::move(backend)) {}
+  explicit TrappingBackend(std::unique_ptr<cuda::GpuBackend> backend) : backend_(std::move(backend)) {}
   absl::string_view name() const override { return backend_->name(); }
   absl::Status Forward(const AttentionParams& params, absl::Span<const SequenceView> sequences, StreamHandle stream,
                        ForwardStats* stats) override {
@@ -118,11 +119,13 @@ class TrappingBackend final : public AttentionBackend {
     }
     return backend_->Forward(params, sequences, stream, stats);
   }
+  absl::StatusOr<int64_t> PeakScratchBytes() const override { return backend_->PeakScratchBytes(); }
+  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return backend_->ReservedScratchBytes(); }
 
   bool trap = false;
 
  private:
-  const std::unique_ptr<AttentionBackend> backend_;
+  const std::unique_ptr<cuda::GpuBackend> backend_;
 };
 
 TEST(GpuDeviceTest, TrapIsSticky) {

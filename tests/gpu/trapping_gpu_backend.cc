@@ -14,9 +14,9 @@
 namespace tessera {
 namespace {
 
-class TrappingBackend final : public AttentionBackend {
+class TrappingBackend final : public cuda::GpuBackend {
  public:
-  TrappingBackend(std::unique_ptr<AttentionBackend> backend, int64_t launches)
+  TrappingBackend(std::unique_ptr<cuda::GpuBackend> backend, int64_t launches)
       : backend_(std::move(backend)), launches_left_(launches) {}
 
   absl::string_view name() const override { return backend_->name(); }
@@ -25,21 +25,23 @@ class TrappingBackend final : public AttentionBackend {
     if (launches_left_.fetch_sub(1) == 0) testing::LaunchTrap(static_cast<cudaStream_t>(stream));
     return backend_->Forward(params, sequences, stream, stats);
   }
+  absl::StatusOr<int64_t> PeakScratchBytes() const override { return backend_->PeakScratchBytes(); }
+  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return backend_->ReservedScratchBytes(); }
 
  private:
-  const std::unique_ptr<AttentionBackend> backend_;
+  const std::unique_ptr<cuda::GpuBackend> backend_;
   std::atomic<int64_t> launches_left_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AttentionBackend>> MakeGpuBackend(int number) {
+absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> MakeGpuBackend(int number) {
   const char* const text = std::getenv("TESSERA_TRAP_AFTER");
   int64_t launches;
   if (text == nullptr || !absl::SimpleAtoi(text, &launches)) {
     return absl::InvalidArgumentError("TESSERA_TRAP_AFTER: not a number");
   }
-  absl::StatusOr<std::unique_ptr<AttentionBackend>> backend = cuda::CreateCudaBackend(number);
+  absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> backend = cuda::CreateCudaBackend(number);
   if (!backend.ok()) return backend;
   return std::make_unique<TrappingBackend>(*std::move(backend), launches);
 }

@@ -98,6 +98,7 @@ class StandardBackend final : public GpuBackend {
   }
 
   absl::StatusOr<int64_t> PeakScratchBytes() const override { return scratch_.PeakBytes(); }
+  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return scratch_.ReservedBytes(); }
 
  private:
   absl::Status ForwardSequence(const AttentionParams& params, const SequenceView& sequence, void* scores,

@@ -8,7 +8,7 @@
 namespace tessera {
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaDeviceOptions& options,
-                                                             std::unique_ptr<AttentionBackend> backend,
+                                                             std::unique_ptr<cuda::GpuBackend> backend,
                                                              std::shared_ptr<StagingPool> staging, CudaCalls* calls) {
   ABSL_RAW_CHECK(options.slots >= 1, "a device has a slot");
   if (absl::Status selected = calls->SelectDevice(options.device); !selected.ok()) return selected;

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/attention.h"
+#include "kernels/cuda/gpu_backend.h"
 #include "server/device/cuda/cuda_calls.h"
 #include "server/device/cuda/cuda_slot.h"
 #include "server/device/cuda/device_memory.h"
@@ -30,19 +31,21 @@ class CudaDevice final : public Device {
   // memory (PinnedRegion), which several devices may share. UNAVAILABLE without such a device, RESOURCE_EXHAUSTED where
   // its memory is not to be had. REQUIRES: slots >= 1; the backend is one of the same CUDA device.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const CudaDeviceOptions& options,
-                                                          std::unique_ptr<AttentionBackend> backend,
+                                                          std::unique_ptr<cuda::GpuBackend> backend,
                                                           std::shared_ptr<StagingPool> staging, CudaCalls* calls);
 
   DeviceInfo info() const override { return info_; }
   StagingPool& staging() override { return *staging_; }
   int64_t memory_in_use() const override { return static_cast<int64_t>(memory_->in_use()); }
+  // 0 once the device is lost and does not say.
+  int64_t launch_memory() const override { return backend_->ReservedScratchBytes().value_or(0); }
   // An error is sticky where the device does not finish what it was given. Where the arena is full: RESOURCE_EXHAUSTED,
   // or INVALID_ARGUMENT where it never could hold the one item that there is.
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
                    const std::stop_token& stop) override;
 
  private:
-  CudaDevice(DeviceInfo info, std::unique_ptr<AttentionBackend> backend, std::shared_ptr<StagingPool> staging,
+  CudaDevice(DeviceInfo info, std::unique_ptr<cuda::GpuBackend> backend, std::shared_ptr<StagingPool> staging,
              std::unique_ptr<DeviceMemory> memory)
       : info_(std::move(info)),
         backend_(std::move(backend)),
@@ -50,7 +53,7 @@ class CudaDevice final : public Device {
         memory_(std::move(memory)) {}
 
   const DeviceInfo info_;
-  const std::unique_ptr<AttentionBackend> backend_;
+  const std::unique_ptr<cuda::GpuBackend> backend_;
   const std::shared_ptr<StagingPool> staging_;
   const std::unique_ptr<DeviceMemory> memory_;
   std::vector<std::unique_ptr<CudaSlot>> slots_;

@@ -23,7 +23,7 @@ constexpr int64_t kDeviceBytes = 100 << 10;
 constexpr absl::Duration kKernelTime = absl::Milliseconds(5);
 
 // A kernel that writes each byte of q, plus one, to o.
-class FakeKernel final : public AttentionBackend {
+class FakeKernel final : public cuda::GpuBackend {
  public:
   explicit FakeKernel(FakeCudaCalls* calls) : calls_(calls) {}
 
@@ -48,6 +48,8 @@ class FakeKernel final : public AttentionBackend {
     *stats = {.flops = 7};
     return absl::OkStatus();
   }
+  absl::StatusOr<int64_t> PeakScratchBytes() const override { return 1; }
+  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return reserved; }
 
   std::vector<std::vector<SequenceView>> launches() {
     absl::MutexLock lock(&mutex_);
@@ -56,6 +58,7 @@ class FakeKernel final : public AttentionBackend {
 
   // Set while nothing runs.
   absl::Status error;
+  absl::StatusOr<int64_t> reserved = 2 << 20;
   std::function<void()> on_kernel;
 
  private:
@@ -135,6 +138,13 @@ TEST_F(CudaDeviceTest, SaysWhatItIsAndTakesItsMemoryAtOnce) {
   EXPECT_EQ(device_->memory_in_use(), 0);
   EXPECT_EQ(calls_.counts(),
             (FakeCudaCalls::Counts{.device_allocations = 1, .pinned_allocations = 1, .streams = 2, .events = 8}));
+}
+
+TEST_F(CudaDeviceTest, SaysWhatLaunchesTookAndNothingOnceItIsLost) {
+  Open({.slots = 1});
+  EXPECT_EQ(device_->launch_memory(), 2 << 20);
+  kernel_->reserved = absl::InternalError("the device is broken");
+  EXPECT_EQ(device_->launch_memory(), 0);
 }
 
 TEST_F(CudaDeviceTest, GivesEverythingBack) {

@@ -69,13 +69,27 @@ class RealCudaCalls final : public CudaCalls {
   void DestroyEvent(Event event) override { cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
 
   absl::Status Copy(absl::Span<const CudaCopy> copies, Direction direction, StreamHandle stream) override {
-    const cudaMemcpyKind kind = direction == Direction::kToDevice ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-    for (const CudaCopy& copy : copies) {
-      const cudaError_t error =
-          cudaMemcpyAsync(copy.to, copy.from, copy.bytes, kind, static_cast<cudaStream_t>(stream));
-      if (error != cudaSuccess) return ToStatus(error, "copying");
+    if (copies.empty()) return absl::OkStatus();
+    const auto cuda_stream = static_cast<cudaStream_t>(stream);
+    if (copies.size() == 1) {
+      const cudaMemcpyKind kind = direction == Direction::kToDevice ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+      return ToStatus(cudaMemcpyAsync(copies[0].to, copies[0].from, copies[0].bytes, kind, cuda_stream), "copying");
     }
-    return absl::OkStatus();
+    // One by one, small pieces cost the host some microseconds each, and leave the copy engine idle in between.
+    std::vector<void*> to;
+    std::vector<const void*> from;
+    std::vector<size_t> bytes;
+    for (const CudaCopy& copy : copies) {
+      to.push_back(copy.to);
+      from.push_back(copy.from);
+      bytes.push_back(copy.bytes);
+    }
+    cudaMemcpyAttributes attributes = {};
+    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    size_t first = 0;  // from which piece on the attributes hold
+    return ToStatus(
+        cudaMemcpyBatchAsync(to.data(), from.data(), bytes.data(), bytes.size(), &attributes, &first, 1, cuda_stream),
+        "copying");
   }
 
   absl::Status Record(Event event, StreamHandle stream) override {

@@ -10,125 +10,18 @@ import json
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-PROGRAMS = Path(sys.argv[1])
-OUT = Path(sys.argv[2])
-ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=str(PROGRAMS / "lib"))
+from service_programs import ENVIRONMENT, HERE, OUT, PROGRAMS, TURN, TURNS, Server, beside_echo, load, loaded, run
+
 S128 = "s=128,heads=16,d=128,dtype=bf16,mask=causal"
 S16 = "s=16,heads=16,d=128,dtype=bf16,mask=causal"
 # So much work for its bytes that the GPU, not the wire, is what callers wait for.
 S262144 = "s=262144,heads=1,d=64,dtype=bf16,mask=full"
 S4096 = "s=4096,heads=16,d=128,dtype=bf16,mask=full"
-
-
-class Server:
-    """A server process; flags are tessera-server's."""
-
-    def __init__(self, *flags, command=None, environment=None):
-        command = command or [str(PROGRAMS / "tessera-server")]
-        base = ["--listen=127.0.0.1:0", "--metrics_address=127.0.0.1:0", "--backend=cuda", "--max_tenant_memory_share=1",
-                "--staging_bytes=4GiB", "--max_inflight_bytes=8GiB", "--drain_grace=0s"]
-        if command[0].endswith("python3"):
-            base = []
-        self.log = open(OUT / "server.log", "a")
-        began = time.monotonic()
-        self.process = subprocess.Popen(command + base + list(flags), stdout=subprocess.PIPE, stderr=self.log, text=True,
-                                        env=environment or (ENVIRONMENT if base else None))
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the server does not start: {self.process.wait()}")
-        serving = json.loads(line)
-        self.start_seconds = time.monotonic() - began
-        self.target = f"127.0.0.1:{serving['grpc_port']}"
-        self.metrics_port = serving["metrics_port"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        self.log.close()
-
-    def metrics(self):
-        text = urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5).read().decode()
-        samples = {}
-        for line in text.splitlines():
-            if not line.startswith("#"):
-                name, value = line.rsplit(" ", 1)
-                samples[name] = float(value)
-        return samples
-
-    def cpu_seconds(self):
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def load(target, *flags, name):
-    """A run of tessera-load; its report, less the timeline and the configuration."""
-    path = OUT / f"load_{name}.json"
-    command = [str(PROGRAMS / "tessera-load"), f"--target={target}", f"--json={path}", "--progress=false", "--warm_up=1s",
-               *flags]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-    (OUT / f"load_{name}.txt").write_text(" ".join(command) + "\n" + done.stdout + done.stderr)
-    print(done.stdout[-1600:], done.stderr[-600:], flush=True)
-    report = json.loads(path.read_text()) if path.exists() else {"targets": []}
-    path.unlink(missing_ok=True)
-    result = {"exit_code": done.returncode, "server_over_echo": report.get("server_over_echo"), "check": report.get("check")}
-    for each in report["targets"]:
-        total = each["total"]
-        result[each["name"]] = {
-            "requests_per_second": total["requests_per_second"],
-            "gb_per_second": (total["upload_bytes_per_second"] + total["download_bytes_per_second"]) / 1e9,
-            "tflops": total["flops_per_second"] / 1e12,
-            "p50_us": total["latency_us"]["p50"], "p99_us": total["latency_us"]["p99"],
-            "ok": total["ok"], "failed": total["failed"], "errors": total["errors"],
-            "server_us": {stage: {q: times[q] for q in ("mean", "p50", "p99")}
-                          for stage, times in total.get("server", {}).items()},
-        }
-    return result
-
-
-def stage_account(before, after, wall):
-    """What the devices did between two scrapes, against the wall clock."""
-    def grown(name):
-        return after.get(name, 0) - before.get(name, 0)
-    stages = {stage: grown(f'tessera_stage_seconds_sum{{stage="{stage}"}}') for stage in ("copy_in", "compute", "copy_out")}
-    batches = grown("tessera_batch_requests_count")
-    requests = grown("tessera_batch_requests_sum")
-    buckets = {}
-    below = 0
-    for name in after:
-        bucket = re.fullmatch(r'tessera_batch_requests_bucket\{le="(.*)"\}', name)
-        if bucket:
-            count = grown(name)
-            buckets[bucket[1]] = count - below
-            below = count
-    return {"stage_seconds": stages, "wall_seconds": wall, "stages_over_wall": sum(stages.values()) / wall,
-            "batches": batches, "requests": requests, "requests_per_batch": requests / batches if batches else None,
-            "batch_size_histogram": buckets}
-
-
-def loaded(server, *flags, name):
-    """A load of a server, and what its devices did meanwhile; the echo's turns count as wall time too."""
-    before, began, cpu = server.metrics(), time.monotonic(), server.cpu_seconds()
-    result = load(server.target, *flags, name=name)
-    result["devices"] = stage_account(before, server.metrics(), time.monotonic() - began)
-    result["server_cpu_seconds"] = server.cpu_seconds() - cpu
-    return result
 
 
 def standard(q, k, v, causal, dtype):
@@ -179,14 +72,6 @@ def check():
     return {"cases": cases, "worst_error_over_allowed": worst, "bitwise_same_in_batches": same, "largest_batch": batch}
 
 
-def run(*command, name, timeout=150):
-    done = subprocess.run([str(PROGRAMS / command[0]), *command[1:]], env=ENVIRONMENT, capture_output=True, text=True,
-                          timeout=timeout)
-    (OUT / f"{name}.log").write_text(done.stdout + done.stderr)
-    print(done.stdout[-1500:], done.stderr[-800:], flush=True)
-    return done
-
-
 def device():
     checked = run("device_check", name="device_check")
     return {"exit_code": checked.returncode, "passed": re.findall(r"\[       OK \] (\S+)", checked.stdout)}
@@ -197,36 +82,33 @@ def bench():
     return [json.loads(line) for line in measured.stdout.splitlines()]
 
 
-ROUNDS = ("--duration=6s", "--rounds=2", "--echo")
-
-
 def s128():
     with Server() as server:
-        return loaded(server, f"--shape={S128}", "--callers=64", "--connections=16", "--verify=8", *ROUNDS, name="s128")
+        return beside_echo(server, f"--shape={S128}", "--callers=64", "--connections=16", name="s128", check=8)
 
 
 def s16():
     with Server() as server:
-        return loaded(server, f"--shape={S16}", "--callers=64", "--connections=16", "--verify=8", *ROUNDS, name="s16")
-
-
-def s16_delay():
-    results = {}
-    for delay in ("500us", "2ms"):
-        with Server(f"--batch_delay={delay}") as server:
-            results[delay] = loaded(server, f"--shape={S16}", "--callers=64", "--connections=16", *ROUNDS,
-                                    name=f"s16_delay_{delay}")
+        results = beside_echo(server, f"--shape={S16}", "--callers=64", "--connections=16", name="s16", check=8)
+        for callers in (1, 8):
+            results[f"callers_{callers}"] = loaded(server, f"--shape={S16}", f"--callers={callers}",
+                                                   f"--connections={callers}", "--duration=1s", name=f"s16_by_{callers}")
+    with Server("--light_cost=0") as server:
+        results["collecting_nothing"] = loaded(server, f"--shape={S16}", "--callers=64", "--connections=16",
+                                               f"--duration={TURN}", name="s16_collecting_nothing")
     return results
 
 
 def s4096():
+    """Two payloads: making 48 MiB of random numbers takes longer than sending them."""
+    flags = (f"--shape={S4096}", "--callers=8", "--payloads=2")
     results = {}
     with Server() as server:
-        for connections in (8, 16):
-            results[connections] = loaded(server, f"--shape={S4096}", "--callers=8", f"--connections={connections}",
-                                          "--verify=2", *ROUNDS, name=f"s4096_{connections}")
-        results["echo_32"] = load("", f"--shape={S4096}", "--callers=8", "--connections=32", "--echo", "--duration=3s",
-                                  name="s4096_echo_32")
+        results[16] = beside_echo(server, *flags, "--connections=16", name="s4096_16", check=2)
+        for connections in (8, 32):
+            at = (*flags, f"--connections={connections}", f"--duration={TURN}")
+            results[connections] = {"server": loaded(server, *at, name=f"s4096_{connections}"),
+                                    "echo": load("", *at, "--echo", name=f"s4096_{connections}_echo")}
     return results
 
 
@@ -235,7 +117,7 @@ def peer():
                f"--stubs={PROGRAMS / 'python'}"]
     with Server(command=command) as server:
         return load(server.target, f"--shape={S128}", "--callers=64", "--connections=16", "--transport=unary",
-                    "--verify=4", "--duration=5s", name="peer")
+                    "--verify=4", f"--duration={TURN}", name="peer")
 
 
 def idle():
@@ -266,7 +148,7 @@ def soak():
     stop.set()
     sampler.join()
     settled = samples[len(samples) // 5:-1]
-    return {"exit_code": done.returncode, "output": done.stdout.splitlines()[-14:], "gpu_memory_mib": samples[:200],
+    return {"exit_code": done.returncode, "output": done.stdout.splitlines()[-20:], "gpu_memory_mib": samples[:200],
             "gpu_memory_flat": len({tuple(s) for s in settled}) == 1}
 
 
@@ -355,13 +237,14 @@ def devices():
     return results
 
 
-STEPS = [check, device, s128, s16, s16_delay, s4096, peer, idle, arena, sticky, trap, soak, bench]
+STEPS = [check, device, s128, s16, s4096, peer, idle, arena, sticky, trap, soak, bench]
 BY_NAME = {step.__name__: step for step in STEPS + [devices]}
 
 
 def main():
-    results = {"gpu": subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-                                     capture_output=True, text=True).stdout.split("\n")[0], "cores": os.cpu_count()}
+    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
+                         text=True).stdout.split("\n")[0]
+    results = {"gpu": gpu, "cores": os.cpu_count(), "turns": f"{TURNS} of {TURN}"}
     failed = False
     for step in [BY_NAME[name] for name in sys.argv[3:]] or STEPS:
         began = time.monotonic()

@@ -1,5 +1,6 @@
 // Sends a server, in a process of its own, a long mixture of good, bad, cancelled, expired and broken-off calls, and
-// fails where its resident memory grows, something does not come back, or a good call is not answered.
+// fails where its resident memory grows, something does not come back, or a good call is not answered. On a GPU the
+// device's memory counts, too: what batches used must come back, and what launches took must not grow.
 //
 //   server_soak --server=PATH [--requests=100000] [--callers=4] [--growth=0.02] [--seed=N]
 //
@@ -66,19 +67,28 @@ bool FillStaging(v1::AttentionService::Stub& stub) {
   return stream.Await(1).status.code() == 0;
 }
 
-// Resident bytes with nothing in flight; nothing where the server still holds memory long after the last call.
-std::optional<int64_t> IdleResidentBytes(const ServerProcess& server) {
+// Memory with nothing in flight, in bytes.
+struct IdleMemory {
+  int64_t resident = 0;
+  int64_t launch = 0;  // of the device, beside its arena
+};
+
+// Nothing where the server still holds memory long after the last call.
+std::optional<IdleMemory> MeasureIdle(const ServerProcess& server) {
+  double launch = 0;
   const bool idle = AwaitWithTimeout(
       [&] {
         const MetricsReader metrics = MetricsReader::Scrape(server.metrics_port());
-        return metrics["tessera_inflight_bytes"] == 0 && metrics["tessera_pinned_memory_bytes{kind=\"used\"}"] == 0;
+        launch = metrics["tessera_device_memory_bytes{device=\"0\",kind=\"launch\"}"];
+        return metrics["tessera_inflight_bytes"] == 0 && metrics["tessera_pinned_memory_bytes{kind=\"used\"}"] == 0 &&
+               metrics["tessera_device_memory_bytes{device=\"0\",kind=\"used\"}"] == 0;
       },
       kLongestWait);
   if (!idle) {
     std::cerr << "memory is still held with nothing in flight\n";
     return std::nullopt;
   }
-  return server.ResidentBytes();
+  return IdleMemory{server.ResidentBytes(), static_cast<int64_t>(launch)};
 }
 
 int Soak() {
@@ -107,7 +117,7 @@ int Soak() {
   }
   const int64_t warm_up = requests / 5;
   if (!RunCalls(callers, warm_up)) return 1;
-  const std::optional<int64_t> before = IdleResidentBytes(server);
+  const std::optional<IdleMemory> before = MeasureIdle(server);
   if (!before.has_value()) return 1;
   constexpr int kSamples = 8;
   const int64_t measured = requests - warm_up;
@@ -115,7 +125,7 @@ int Soak() {
     if (!RunCalls(callers, measured * sample / kSamples - measured * (sample - 1) / kSamples)) return 1;
     std::cout << "  resident: " << server.ResidentBytes() / 1024 << " KiB\n" << std::flush;
   }
-  const std::optional<int64_t> after = IdleResidentBytes(server);
+  const std::optional<IdleMemory> after = MeasureIdle(server);
   if (!after.has_value()) return 1;
 
   for (const char* outcome : Caller::kOutcomes) {
@@ -123,9 +133,15 @@ int Soak() {
     for (const auto& caller : callers) count += caller->Count(outcome);
     std::cout << "  " << outcome << ": " << count << "\n";
   }
-  const double growth = static_cast<double>(*after - *before) / static_cast<double>(*before);
-  std::cout << "resident: " << *before / 1024 << " KiB after warm-up, " << *after / 1024 << " KiB at the end, growth "
-            << std::round(growth * 10000) / 100 << " %\n";
+  const double growth = static_cast<double>(after->resident - before->resident) / static_cast<double>(before->resident);
+  std::cout << "resident: " << before->resident / 1024 << " KiB after warm-up, " << after->resident / 1024
+            << " KiB at the end, growth " << std::round(growth * 10000) / 100 << " %\n"
+            << "device memory of launches: " << before->launch / 1024 << " KiB after warm-up, " << after->launch / 1024
+            << " KiB at the end\n";
+  if (after->launch > before->launch) {
+    std::cerr << "the memory that launches took of the device grew\n";
+    return 1;
+  }
   if (growth > absl::GetFlag(FLAGS_growth)) {
     std::cerr << "resident memory grew by more than " << absl::GetFlag(FLAGS_growth) * 100 << " %\n";
     return 1;

@@ -58,10 +58,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def tessera_server(folder: pathlib.Path, *flags: str, command=(BIN / "tessera-server",)):
+def tessera_server(folder: pathlib.Path, *flags: str, command=(BIN / "tessera-server",), listen="127.0.0.1:0"):
     """A Server; `command` is how it is started, less the flags."""
     said = folder / "server.json"
-    flags = ("--listen=127.0.0.1:0", "--metrics_address=127.0.0.1:0", *flags)
+    flags = (f"--listen={listen}", "--metrics_address=127.0.0.1:0", *flags)
     with said.open("w") as stdout, running([*command, *flags], folder / "server.log", stdout) as process:
         yield Server(process, json.loads(await_line(process, said, r"\{.*\}\n")[0]))
 

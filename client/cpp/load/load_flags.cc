@@ -31,7 +31,9 @@ void CollectShapeFlag() {
 }  // namespace
 }  // namespace tessera::load
 
-ABSL_FLAG(std::string, target, "localhost:7171", "Server to load; empty: none, only the echo of --echo");
+ABSL_FLAG(std::string, target, "localhost:7171",
+          "Server to load, or several between commas; empty: none, only the echo of --echo");
+ABSL_FLAG(bool, every_address, false, "Every address that the target's name has is a server: a headless Service");
 ABSL_FLAG(
     std::string, shape, "",
     "A shape of the mix, such as s=128,heads=16,kv_heads=16,d=128,dtype=bf16,mask=causal,weight=3; repeat the flag "
@@ -55,7 +57,7 @@ ABSL_FLAG(std::string, ramp_arrivals, "poisson", "ramp: poisson or constant");
 ABSL_FLAG(absl::Duration, slo_p99, absl::Milliseconds(100), "ramp: p99 latency to keep");
 ABSL_FLAG(double, slo_errors, 0.01, "ramp: share of requests that may fail or be dropped");
 
-ABSL_FLAG(int32_t, connections, 4, "Connections, of each tenant");
+ABSL_FLAG(int32_t, connections, 4, "Connections to each server, of each tenant");
 ABSL_FLAG(std::string, transport, "auto", "auto, unary or stream");
 ABSL_FLAG(absl::Duration, timeout, absl::Seconds(30), "Deadline of a request, from its sending");
 ABSL_FLAG(std::string, priority, "normal", "low, normal or high");
@@ -131,6 +133,7 @@ absl::StatusOr<LoadConfig> ConfigFromFlags() {
   LoadConfig config;
   const int64_t requests = absl::GetFlag(FLAGS_requests);
   config.server.address = absl::GetFlag(FLAGS_target);
+  config.server.every_address = absl::GetFlag(FLAGS_every_address);
   config.server.connections = absl::GetFlag(FLAGS_connections);
   config.server.tenants = absl::GetFlag(FLAGS_tenants);
   config.server.timeout = absl::GetFlag(FLAGS_timeout);

@@ -18,8 +18,9 @@
 namespace tessera::load {
 
 struct TesseraOptions {
-  std::string address;
-  int connections = 4;  // of each tenant
+  std::string address;         // of one server, or of several between commas
+  bool every_address = false;  // each that the name has is a server
+  int connections = 4;         // to each server, of each tenant
   Transport transport = Transport::kAuto;
   // Calls of a shape without a tenant of its own go to these in turn. Empty: no tenant.
   std::vector<std::string> tenants;

@@ -43,7 +43,8 @@ struct AttemptContext {
   const AttendCall* call = nullptr;
   absl::Time deadline;
   const ClientOptions* options = nullptr;
-  ConnectionPool* pool = nullptr;
+  ConnectionPool* pool = nullptr;  // the server's
+  bool several_servers = false;    // UNAVAILABLE can be tried again elsewhere
   TimerQueue* timers = nullptr;
 };
 

@@ -55,10 +55,10 @@ absl::Duration Backoff(const RetryPolicy& policy, int attempt) {
   return grown * absl::Uniform(random, 0.8, 1.2);
 }
 
-AttendOperation::AttendOperation(const ClientOptions* options, ConnectionPool* pool, TimerQueue* timers,
-                                 AttendCall call, AttendCallback callback, std::function<void()> on_gone)
+AttendOperation::AttendOperation(const ClientOptions* options, ServerSet* servers, TimerQueue* timers, AttendCall call,
+                                 AttendCallback callback, std::function<void()> on_gone)
     : options_(*options),
-      pool_(pool),
+      servers_(servers),
       timers_(timers),
       call_(std::move(call)),
       deadline_(DeadlineOf(call_, options_)),
@@ -99,8 +99,23 @@ void AttendOperation::StartAttempt() {
     absl::MutexLock lock(&mutex_);
     backoff_timer_.reset();
     aborted = abort_;
+    if (aborted.ok()) server_ = servers_->Pick(server_);
+    if (aborted.ok() && server_ == nullptr) {
+      ++attempts_;
+      aborted = absl::UnavailableError("no server is known");
+      AttemptEnd end;
+      end.status = aborted;
+      end.retryable = true;
+      if (ScheduleRetry(end)) return;
+    }
     if (aborted.ok()) {
-      const AttemptContext context{&call_, deadline_, &options_, pool_, timers_};
+      AttemptContext context;
+      context.call = &call_;
+      context.deadline = deadline_;
+      context.options = &options_;
+      context.pool = ServerSet::PoolOf(server_);
+      context.several_servers = servers_->several();
+      context.timers = timers_;
       auto on_end = [self = shared_from_this()](AttemptEnd end) { self->OnAttemptEnd(std::move(end)); };
       attempt = options_.transport == Transport::kUnary ? MakeUnaryAttempt(context, std::move(on_end))
                                                         : MakeStreamAttempt(context, std::move(on_end));
@@ -121,6 +136,7 @@ void AttendOperation::OnAttemptEnd(AttemptEnd end) {
   {
     absl::MutexLock lock(&mutex_);
     ended = std::move(attempt_);
+    servers_->Return(server_, end.status);
     if (end.status.ok()) {
       reply = AttendReply{std::move(end.result), attempts_, end.connections};
     } else if (!abort_.ok()) {
@@ -136,8 +152,9 @@ void AttendOperation::OnAttemptEnd(AttemptEnd end) {
 
 bool AttendOperation::ScheduleRetry(const AttemptEnd& end) {
   if (!end.retryable || attempts_ >= options_.retry.max_attempts) return false;
-  const absl::Duration delay =
-      end.retry_after > absl::ZeroDuration() ? end.retry_after : Backoff(options_.retry, attempts_);
+  absl::Duration delay = end.retry_after > absl::ZeroDuration() ? end.retry_after : Backoff(options_.retry, attempts_);
+  // A server that is full says when to come back, and the others may be as full; one that is gone says nothing of them.
+  if (absl::IsUnavailable(end.status) && servers_->HasAnother(server_)) delay = absl::ZeroDuration();
   const absl::Time when = absl::Now() + delay;
   if (when >= deadline_) return false;
   backoff_timer_ = timers_->Schedule(when, [self = shared_from_this()] { self->StartAttempt(); });

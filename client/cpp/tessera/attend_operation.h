@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/cpp/tessera/attempt.h"
 #include "client/cpp/tessera/attend_call.h"
+#include "client/cpp/tessera/server_set.h"
 
 namespace tessera {
 
@@ -19,11 +20,12 @@ namespace tessera {
 // checks the rest.
 absl::Status CheckCall(const AttendCall& call);
 
-// Thread-safe. At any time before the end it has an attempt, or waits for the next one; the callback runs once.
+// Each attempt goes to a server of the set, another one than the last where there is another. Thread-safe. At any time
+// before the end it has an attempt, or waits for the next one; the callback runs once.
 class AttendOperation final : public CallHandle::Cancellable, public std::enable_shared_from_this<AttendOperation> {
  public:
   // `on_gone` runs after the callback.
-  AttendOperation(const ClientOptions* options, ConnectionPool* pool, TimerQueue* timers, AttendCall call,
+  AttendOperation(const ClientOptions* options, ServerSet* servers, TimerQueue* timers, AttendCall call,
                   AttendCallback callback, std::function<void()> on_gone);
 
   void Start() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -39,7 +41,7 @@ class AttendOperation final : public CallHandle::Cancellable, public std::enable
   void Finish(absl::StatusOr<AttendReply> reply) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const ClientOptions& options_;
-  ConnectionPool* const pool_;
+  ServerSet* const servers_;
   TimerQueue* const timers_;
   const AttendCall call_;
   const absl::Time deadline_;
@@ -48,6 +50,7 @@ class AttendOperation final : public CallHandle::Cancellable, public std::enable
 
   absl::Mutex mutex_;
   std::shared_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
+  ServerSet::Server* server_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the attempt's, or the last one's
   int attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status abort_ ABSL_GUARDED_BY(mutex_);  // not OK: no attempt is made any more
   std::optional<TimerQueue::Timer> backoff_timer_ ABSL_GUARDED_BY(mutex_);

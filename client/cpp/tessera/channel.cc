@@ -21,7 +21,7 @@ int Milliseconds(absl::Duration duration) {
   return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration), std::numeric_limits<int>::max()));
 }
 
-grpc::ChannelArguments CommonArguments(const ClientOptions& options) {
+grpc::ChannelArguments CommonArguments(const Endpoint& endpoint, const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
@@ -30,6 +30,7 @@ grpc::ChannelArguments CommonArguments(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(options.keepalive_timeout));
+  if (!endpoint.authority.empty()) arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, endpoint.authority);
   return arguments;
 }
 
@@ -55,19 +56,19 @@ std::string ServiceConfig(const RetryPolicy& policy) {
       absl::ToDoubleSeconds(policy.max_backoff), policy.backoff_multiplier);
 }
 
-std::shared_ptr<grpc::Channel> MakeUnaryChannel(const std::string& target, const ClientOptions& options) {
-  grpc::ChannelArguments arguments = CommonArguments(options);
+std::shared_ptr<grpc::Channel> MakeUnaryChannel(const Endpoint& endpoint, const ClientOptions& options) {
+  grpc::ChannelArguments arguments = CommonArguments(endpoint, options);
   // A large call can only be retried while gRPC still has its slices. They alias the caller's memory, so that keeping
   // them costs none.
   arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, std::numeric_limits<int>::max());
   arguments.SetServiceConfigJSON(ServiceConfig(options.retry));
-  return grpc::CreateCustomChannel(target, Credentials(options), arguments);
+  return grpc::CreateCustomChannel(endpoint.target, Credentials(options), arguments);
 }
 
-std::shared_ptr<grpc::Channel> MakeStreamChannel(const std::string& target, const ClientOptions& options) {
-  grpc::ChannelArguments arguments = CommonArguments(options);
+std::shared_ptr<grpc::Channel> MakeStreamChannel(const Endpoint& endpoint, const ClientOptions& options) {
+  grpc::ChannelArguments arguments = CommonArguments(endpoint, options);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(target, Credentials(options), arguments);
+  return grpc::CreateCustomChannel(endpoint.target, Credentials(options), arguments);
 }
 
 }  // namespace tessera

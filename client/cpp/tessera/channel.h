@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "client/cpp/tessera/endpoint.h"
 #include "client/cpp/tessera/options.h"
 #include "grpcpp/channel.h"
 
@@ -12,11 +13,11 @@ namespace tessera {
 
 // A channel for unary calls, with a TCP connection of its own: no message limits, no compression, keepalive, and gRPC's
 // retries as the policy says.
-std::shared_ptr<grpc::Channel> MakeUnaryChannel(const std::string& target, const ClientOptions& options);
+std::shared_ptr<grpc::Channel> MakeUnaryChannel(const Endpoint& endpoint, const ClientOptions& options);
 
 // The same for streams, without gRPC's retries: with them, gRPC would keep every message of a stream for a retry of the
 // stream until the server has answered something, and the memory of calls that are over with it.
-std::shared_ptr<grpc::Channel> MakeStreamChannel(const std::string& target, const ClientOptions& options);
+std::shared_ptr<grpc::Channel> MakeStreamChannel(const Endpoint& endpoint, const ClientOptions& options);
 
 // The service config (gRPC's JSON) that makes gRPC retry unary calls on UNAVAILABLE, with the server's pushback
 // honoured, and on CANCELLED, which a server that shuts down may say instead; calls that are cancelled here are not

@@ -1,6 +1,9 @@
 #include "client/cpp/tessera/client.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,9 +18,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "client/cpp/tessera/address_watch.h"
 #include "client/cpp/tessera/attend_operation.h"
 #include "client/cpp/tessera/connection_pool.h"
+#include "client/cpp/tessera/endpoint.h"
 #include "client/cpp/tessera/health_check.h"
+#include "client/cpp/tessera/server_set.h"
 #include "client/cpp/tessera/status_conversion.h"
 #include "client/cpp/tessera/timer_queue.h"
 #include "grpcpp/client_context.h"
@@ -33,19 +39,31 @@ absl::Status CheckRange(absl::string_view name, int64_t value, int64_t least, in
 }
 
 // Resolvers read a port above 65535 as another one: 65537 as 1.
-absl::Status CheckTarget(absl::string_view target) {
+absl::Status CheckPort(absl::string_view target) {
   if (absl::StartsWith(target, "unix")) return absl::OkStatus();
-  for (const absl::string_view address : absl::StrSplit(target, ',')) {
-    const size_t colon = address.rfind(':');
-    if (colon == absl::string_view::npos) continue;
-    const absl::string_view digits = address.substr(colon + 1);
-    if (digits.empty() || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit)) continue;
-    int port = 0;
-    if (!absl::SimpleAtoi(digits, &port) || port > 65535) {
-      return absl::InvalidArgumentError(absl::StrCat("target is ", target, ", whose port is above 65535"));
-    }
+  const size_t colon = target.rfind(':');
+  if (colon == absl::string_view::npos) return absl::OkStatus();
+  const absl::string_view digits = target.substr(colon + 1);
+  if (digits.empty() || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit)) return absl::OkStatus();
+  int port = 0;
+  if (absl::SimpleAtoi(digits, &port) && port <= 65535) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("target is ", target, ", whose port is above 65535"));
+}
+
+absl::StatusOr<std::vector<Endpoint>> ParseTarget(const std::string& target, const ClientOptions& options) {
+  std::vector<Endpoint> endpoints;
+  for (const absl::string_view one : absl::StrSplit(target, ',')) {
+    if (absl::Status status = CheckPort(one); !status.ok()) return status;
+    endpoints.push_back({std::string(one), ""});
   }
-  return absl::OkStatus();
+  if (endpoints.size() > 1 && std::any_of(endpoints.begin(), endpoints.end(),
+                                          [](const Endpoint& endpoint) { return endpoint.target.empty(); })) {
+    return absl::InvalidArgumentError(absl::StrCat("target is ", target, ", a list with nothing between two commas"));
+  }
+  if (options.every_address && endpoints.size() > 1) {
+    return absl::InvalidArgumentError("every_address goes with a single name");
+  }
+  return endpoints;
 }
 
 absl::Status CheckOptions(const ClientOptions& options) {
@@ -80,15 +98,26 @@ absl::Status CheckOptions(const ClientOptions& options) {
   return status;
 }
 
-void SetDeadline(grpc::ClientContext* context, absl::Duration timeout) {
-  if (timeout != absl::InfiniteDuration()) context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+void SetDeadline(grpc::ClientContext* context, absl::Time deadline) {
+  if (deadline != absl::InfiniteFuture()) context->set_deadline(absl::ToChronoTime(deadline));
 }
 
 }  // namespace
 
 class Client::Impl {
  public:
-  Impl(const std::string& target, const ClientOptions& options) : options_(options), pool_(target, options, &timers_) {}
+  Impl(const std::vector<Endpoint>& endpoints, const ClientOptions& options)
+      : options_(options), servers_(options, options.every_address || endpoints.size() > 1, &timers_, [this] {
+          if (addresses_ != nullptr) addresses_->Refresh();
+        }) {
+    if (options.every_address) {
+      addresses_ = std::make_unique<AddressWatch>([name = endpoints.front().target] { return LookUpAddresses(name); },
+                                                  &servers_);
+      addresses_->AwaitFirst(kLongestLookUp);
+    } else {
+      servers_.Update(endpoints);
+    }
+  }
 
   ~Impl() {
     std::vector<std::shared_ptr<AttendOperation>> operations;
@@ -112,7 +141,7 @@ class Client::Impl {
     {
       absl::MutexLock lock(&mutex_);
       const uint64_t key = ++started_;
-      operation = std::make_shared<AttendOperation>(&options_, &pool_, &timers_, call, std::move(callback),
+      operation = std::make_shared<AttendOperation>(&options_, &servers_, &timers_, call, std::move(callback),
                                                     [this, key] { Forget(key); });
       operations_.emplace(key, operation);
     }
@@ -120,9 +149,24 @@ class Client::Impl {
     return CallHandle(operation);
   }
 
-  Connection* any_connection() { return pool_.any(); }
+  // Has one server asked; where it is gone and there are others, another one, as often as the policy allows.
+  absl::Status Ask(const std::function<absl::Status(Connection*)>& ask) {
+    absl::Status status = absl::UnavailableError("no server is known");
+    ServerSet::Server* server = nullptr;
+    const int most = servers_.several() ? options_.retry.max_attempts : 1;  // gRPC itself tries a single one again
+    for (int attempt = 0; attempt < most; ++attempt) {
+      server = servers_.Pick(server);
+      if (server == nullptr) break;
+      status = ask(ServerSet::PoolOf(server)->any());
+      servers_.Return(server, status);
+      if (!absl::IsUnavailable(status)) break;
+    }
+    return status;
+  }
 
  private:
+  static constexpr absl::Duration kLongestLookUp = absl::Seconds(5);
+
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return operations_.empty(); }
 
   void Forget(uint64_t key) {
@@ -132,7 +176,8 @@ class Client::Impl {
 
   const ClientOptions options_;
   TimerQueue timers_;
-  ConnectionPool pool_;  // destroyed first: the end of its streams needs timers_
+  ServerSet servers_;                        // destroyed before timers_, which the end of its streams needs
+  std::unique_ptr<AddressWatch> addresses_;  // where every address is a server
 
   absl::Mutex mutex_;
   absl::flat_hash_map<uint64_t, std::shared_ptr<AttendOperation>> operations_ ABSL_GUARDED_BY(mutex_);
@@ -140,9 +185,10 @@ class Client::Impl {
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target, const ClientOptions& options) {
-  if (absl::Status status = CheckTarget(target); !status.ok()) return status;
+  const absl::StatusOr<std::vector<Endpoint>> endpoints = ParseTarget(target, options);
+  if (!endpoints.ok()) return endpoints.status();
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
-  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(target, options)));
+  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(*endpoints, options)));
 }
 
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -165,27 +211,35 @@ absl::StatusOr<AttendReply> Client::Attend(const AttendCall& call) {
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(absl::Duration timeout) {
-  grpc::ClientContext context;
-  SetDeadline(&context, timeout);
+  const absl::Time deadline = absl::Now() + timeout;
   v1::GetServerInfoResponse response;
-  const grpc::Status status =
-      v1::ServerService::NewStub(impl_->any_connection()->unary_channel())->GetServerInfo(&context, {}, &response);
-  if (!status.ok()) return UnavailableIfCancelled(ToAbslStatus(status));
+  const absl::Status status = impl_->Ask([&](Connection* connection) {
+    grpc::ClientContext context;
+    SetDeadline(&context, deadline);
+    return UnavailableIfCancelled(
+        ToAbslStatus(v1::ServerService::NewStub(connection->unary_channel())->GetServerInfo(&context, {}, &response)));
+  });
+  if (!status.ok()) return status;
   return response;
 }
 
 absl::StatusOr<v1::PlanTilesResponse> Client::PlanTiles(const v1::PlanTilesRequest& request, absl::Duration timeout) {
-  grpc::ClientContext context;
-  SetDeadline(&context, timeout);
+  const absl::Time deadline = absl::Now() + timeout;
   v1::PlanTilesResponse response;
-  const grpc::Status status =
-      v1::ServerService::NewStub(impl_->any_connection()->unary_channel())->PlanTiles(&context, request, &response);
-  if (!status.ok()) return UnavailableIfCancelled(ToAbslStatus(status));
+  const absl::Status status = impl_->Ask([&](Connection* connection) {
+    grpc::ClientContext context;
+    SetDeadline(&context, deadline);
+    return UnavailableIfCancelled(
+        ToAbslStatus(v1::ServerService::NewStub(connection->unary_channel())->PlanTiles(&context, request, &response)));
+  });
+  if (!status.ok()) return status;
   return response;
 }
 
 absl::Status Client::CheckHealth(absl::string_view service, absl::Duration timeout) {
-  return tessera::CheckHealth(impl_->any_connection()->unary_stub(), service, absl::Now() + timeout);
+  const absl::Time deadline = absl::Now() + timeout;
+  return impl_->Ask(
+      [&](Connection* connection) { return tessera::CheckHealth(connection->unary_stub(), service, deadline); });
 }
 
 }  // namespace tessera

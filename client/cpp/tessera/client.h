@@ -23,9 +23,10 @@ namespace tessera {
 
 class Client {
  public:
-  // A client of the server at `target`, a gRPC name such as "host:port" or "unix:path". Does not wait for connections:
-  // a server that is not there shows as UNAVAILABLE from the calls. INVALID_ARGUMENT for options, or a port, out of
-  // range.
+  // A client of the server at `target`, a gRPC name such as "host:port" or "unix:path", or of several, "host1:port,
+  // host2:port" without the space: each call goes to the one with the fewest bytes outstanding, and is tried again at
+  // another where one is gone. Does not wait for connections: a server that is not there shows as UNAVAILABLE from the
+  // calls. INVALID_ARGUMENT for options, or a port, out of range.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target, const ClientOptions& options);
 
   // Withdraws the calls in flight and waits until their callbacks have run. REQUIRES: not called from a callback.
@@ -43,7 +44,7 @@ class Client {
   // go.
   CallHandle AttendAsync(const AttendCall& call, AttendCallback callback);
 
-  // These wait for the answer, at most `timeout`.
+  // These wait for the answer, at most `timeout`. Of several servers, one answers.
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(absl::Duration timeout = absl::Seconds(10));
   absl::StatusOr<v1::PlanTilesResponse> PlanTiles(const v1::PlanTilesRequest& request,
                                                   absl::Duration timeout = absl::Seconds(10));

@@ -14,12 +14,12 @@ int64_t Share(int64_t bytes, size_t count) {
 
 }  // namespace
 
-Connection::Connection(const std::string& target, const ClientOptions& options, TimerQueue* timers)
+Connection::Connection(const Endpoint& endpoint, const ClientOptions& options, TimerQueue* timers)
     : tenant_(options.tenant),
       timers_(timers),
-      unary_channel_(MakeUnaryChannel(target, options)),
+      unary_channel_(MakeUnaryChannel(endpoint, options)),
       unary_stub_(unary_channel_),
-      stream_stub_(MakeStreamChannel(target, options)) {}
+      stream_stub_(MakeStreamChannel(endpoint, options)) {}
 
 std::pair<std::shared_ptr<StreamSession>, uint64_t> Connection::Register(const std::shared_ptr<StreamCall>& call,
                                                                          int part) {
@@ -63,9 +63,9 @@ void Connection::Close() {
       +[](SessionCount* sessions) ABSL_NO_THREAD_SAFETY_ANALYSIS { return sessions->count == 0; }, sessions_.get()));
 }
 
-ConnectionPool::ConnectionPool(const std::string& target, const ClientOptions& options, TimerQueue* timers) {
+ConnectionPool::ConnectionPool(const Endpoint& endpoint, const ClientOptions& options, TimerQueue* timers) {
   for (int i = 0; i < options.connections; ++i) {
-    connections_.push_back(std::make_unique<Connection>(target, options, timers));
+    connections_.push_back(std::make_unique<Connection>(endpoint, options, timers));
   }
 }
 
@@ -90,6 +90,14 @@ std::vector<Connection*> ConnectionPool::Take(int count, int64_t bytes) {
     taken.back()->outstanding_bytes().fetch_add(Share(bytes, static_cast<size_t>(count)), std::memory_order_relaxed);
   }
   return taken;
+}
+
+int64_t ConnectionPool::outstanding_bytes() const {
+  int64_t bytes = 0;
+  for (const std::unique_ptr<Connection>& connection : connections_) {
+    bytes += connection->outstanding_bytes().load(std::memory_order_relaxed);
+  }
+  return bytes;
 }
 
 void ConnectionPool::Return(const std::vector<Connection*>& connections, int64_t bytes) {

@@ -1,4 +1,4 @@
-// The client's connections, and the choice among them.
+// The client's connections to one server, and the choice among them.
 #ifndef TESSERA_CLIENT_CPP_TESSERA_CONNECTION_POOL_H_
 #define TESSERA_CLIENT_CPP_TESSERA_CONNECTION_POOL_H_
 
@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/cpp/tessera/endpoint.h"
 #include "client/cpp/tessera/options.h"
 #include "client/cpp/tessera/stream_session.h"
 #include "client/cpp/tessera/timer_queue.h"
@@ -24,7 +25,7 @@ namespace tessera {
 class Connection {
  public:
   // The timers outlive the connection.
-  Connection(const std::string& target, const ClientOptions& options, TimerQueue* timers);
+  Connection(const Endpoint& endpoint, const ClientOptions& options, TimerQueue* timers);
   // REQUIRES: Close has returned.
   ~Connection() = default;
 
@@ -71,7 +72,7 @@ class Connection {
 class ConnectionPool {
  public:
   // The timers outlive the pool.
-  ConnectionPool(const std::string& target, const ClientOptions& options, TimerQueue* timers);
+  ConnectionPool(const Endpoint& endpoint, const ClientOptions& options, TimerQueue* timers);
   ~ConnectionPool();
 
   int size() const { return static_cast<int>(connections_.size()); }
@@ -83,6 +84,9 @@ class ConnectionPool {
   static void Return(const std::vector<Connection*>& connections, int64_t bytes);
 
   Connection* any() { return Take(1, 0).front(); }
+
+  // Of the calls in flight, over all connections.
+  int64_t outstanding_bytes() const;
 
  private:
   std::vector<std::unique_ptr<Connection>> connections_;

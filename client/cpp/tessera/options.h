@@ -32,7 +32,11 @@ struct RetryPolicy {
 };
 
 struct ClientOptions {
-  // TCP connections, at least 1. Small calls go to the one with the fewest bytes outstanding; large ones use several.
+  // Every address that the target's name has is a server of its own, among which calls are spread: a headless Service.
+  // The name is looked up again now and then. Otherwise gRPC takes the first address that answers.
+  bool every_address = false;
+  // TCP connections to a server, at least 1. Small calls go to the one with the fewest bytes outstanding; large ones
+  // use several.
   int connections = 4;
   // Payload of one message of a stream.
   int64_t chunk_bytes = int64_t{1} << 20;

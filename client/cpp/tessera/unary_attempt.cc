@@ -1,7 +1,7 @@
-// A call as one Attend RPC. gRPC itself retries after UNAVAILABLE and after a CANCELLED that comes from the server, by
-// the channel's service config, and watches the deadline. RESOURCE_EXHAUSTED is left to the operation, for only the
-// library can tell a server that is full, and says when to come back, from a message that is too large for the
-// transport.
+// A call as one Attend RPC. Where there is one server, gRPC itself retries after UNAVAILABLE and after a CANCELLED that
+// comes from the server, by the channel's service config; it watches the deadline. RESOURCE_EXHAUSTED is left to the
+// operation, for only the library can tell a server that is full, and says when to come back, from a message that is
+// too large for the transport.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -45,6 +45,7 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
       : call_(*context.call),
         options_(*context.options),
         pool_(context.pool),
+        several_servers_(context.several_servers),
         timers_(context.timers),
         on_end_(std::move(on_end)),
         payload_(call_.q, call_.k, call_.v),
@@ -107,6 +108,7 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
       end_.status = TakeAnswer();
     } else {
       end_.status = abort.ok() ? UnavailableIfCancelled(ToAbslStatus(status)) : abort;
+      if (several_servers_ && absl::IsUnavailable(end_.status)) end_.retryable = true;
     }
     response_.Clear();
     End();
@@ -133,6 +135,7 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
   const AttendCall& call_;
   const ClientOptions& options_;
   ConnectionPool* const pool_;
+  const bool several_servers_;
   TimerQueue* const timers_;
   const EndFn on_end_;
   RequestPayload payload_;

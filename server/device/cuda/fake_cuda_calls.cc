@@ -135,7 +135,7 @@ absl::Status FakeCudaCalls::Copy(absl::Span<const CudaCopy> copies, Direction di
   absl::MutexLock lock(&mutex_);
   FakeStream& target = StreamOf(stream);
   if (absl::Status state = StateOf(target.device); !state.ok()) return state;
-  const absl::Status failure = copies.empty() ? absl::OkStatus() : TakeFailure("Copy");
+  absl::Status failure = copies.empty() ? absl::OkStatus() : TakeFailure("Copy");
   for (const CudaCopy& copy : copies.first(copies.size() - (failure.ok() ? 0 : 1))) {
     const bool to_device = direction == Direction::kToDevice;
     ABSL_RAW_CHECK(Holds(copy.to, copy.bytes, to_device ? target.device : kPinned), "a copy goes to what is there");

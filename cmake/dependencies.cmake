@@ -1,5 +1,6 @@
 # Libraries, all from the distribution's packages.
 find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_package(absl CONFIG REQUIRED)

@@ -63,6 +63,22 @@ absl::Status CheckListen(absl::string_view address) {
   return CheckAddress("listen", address);
 }
 
+// What the files hold is judged when they are read.
+absl::Status CheckSecurity(const ServerConfig& config) {
+  if (config.tls_certificate.empty() != config.tls_private_key.empty()) {
+    return absl::InvalidArgumentError("tls_certificate, tls_private_key: one needs the other");
+  }
+  const bool tls = !config.tls_certificate.empty();
+  if (!tls && !config.tls_client_ca.empty()) {
+    return absl::InvalidArgumentError("tls_client_ca: needs tls_certificate and tls_private_key");
+  }
+  if (!tls && !config.token_file.empty()) {
+    return absl::InvalidArgumentError(
+        "token_file: needs tls_certificate and tls_private_key, for tokens in plain text are anybody's");
+  }
+  return absl::OkStatus();
+}
+
 // REQUIRES: max_message_bytes has been checked.
 absl::Status CheckTransportBytes(const ServerConfig& config) {
   const int64_t least = kTransportBytesPerMessageByte * config.max_message_bytes;
@@ -100,6 +116,8 @@ absl::Status ValidateConfig(const ServerConfig& config) {
   for (const absl::Status& status : {
            CheckListen(config.listen),
            config.metrics_address.empty() ? absl::OkStatus() : CheckAddress("metrics_address", config.metrics_address),
+           config.health_address.empty() ? absl::OkStatus() : CheckAddress("health_address", config.health_address),
+           CheckSecurity(config),
            CheckRange("threads", config.threads, 0, 4096),
            CheckRange("slots", config.slots, 0, 64),
            ParseDeviceList(config.device).status(),

@@ -20,7 +20,17 @@ struct ServerConfig {
   std::string listen = "0.0.0.0:7171";
   // "host:port" of /metrics over HTTP; port 0 takes a free one, empty serves none.
   std::string metrics_address = "0.0.0.0:9171";
+  // "host:port" of grpc.health.v1 alone, in plain text; port 0 takes a free one, empty serves none.
+  std::string health_address;
   std::string revision = "unknown";
+
+  // Files in PEM; empty: the gRPC port speaks plain text. The chain begins with the server's certificate; callers must
+  // show a certificate where tls_client_ca names who signs them.
+  std::string tls_certificate;
+  std::string tls_private_key;
+  std::string tls_client_ca;
+  // Who may call, by bearer token, as TokenTable::Parse reads it; empty: tokens are not asked for.
+  std::string token_file;
 
   std::string backend = "auto";  // "auto", "cpu" or "cuda"
   std::string device = "all";    // GPUs: "all", or their numbers, "0,1"

@@ -119,5 +119,26 @@ TEST(ConfigTest, ShareOfATenantIsAPart) {
   }
 }
 
+TEST(ConfigTest, TokensAndClientCertificatesNeedTls) {
+  ServerConfig config;
+  config.token_file = "tokens";
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("token_file"));
+  config.tls_certificate = "tls.crt";
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("tls_private_key"));
+  config.tls_private_key = "tls.key";
+  EXPECT_TRUE(ValidateConfig(config).ok());
+  config = ServerConfig();
+  config.tls_client_ca = "ca.crt";
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("tls_client_ca"));
+}
+
+TEST(ConfigTest, HealthAddressIsAHostAndAPort) {
+  ServerConfig config;
+  config.health_address = "0.0.0.0:7172";
+  EXPECT_TRUE(ValidateConfig(config).ok());
+  config.health_address = "7172";
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("health_address"));
+}
+
 }  // namespace
 }  // namespace tessera

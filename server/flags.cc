@@ -26,6 +26,19 @@ ABSL_FLAG(std::string, listen, kDefaults.listen,
           "Address of the gRPC port: host:port, where port 0 takes a free one, unix:path or unix-abstract:name");
 ABSL_FLAG(std::string, metrics_address, kDefaults.metrics_address,
           "Address of /metrics over HTTP, host:port; port 0 takes a free one, empty serves none");
+ABSL_FLAG(
+    std::string, health_address, kDefaults.health_address,
+    "Address of a port that serves grpc.health.v1 alone, in plain text, for probes, host:port; port 0 takes a free "
+    "one, empty serves none");
+ABSL_FLAG(std::string, tls_certificate, kDefaults.tls_certificate,
+          "File of the server's certificate and the rest of its chain, PEM; empty: plain text. All four files are read "
+          "anew when they change");
+ABSL_FLAG(std::string, tls_private_key, kDefaults.tls_private_key, "File of the certificate's private key, PEM");
+ABSL_FLAG(std::string, tls_client_ca, kDefaults.tls_client_ca,
+          "File of the certificates that sign those of clients, PEM; empty: clients need none");
+ABSL_FLAG(std::string, token_file, kDefaults.token_file,
+          "File of who may call, lines of a tenant and the SHA-256 of its token in hexadecimal digits; empty: callers "
+          "need no token");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error; debug logs every RPC");
 
 ABSL_FLAG(std::string, backend, kDefaults.backend, "auto, cpu or cuda");
@@ -111,6 +124,11 @@ ServerConfig ConfigFromFlags() {
   ServerConfig config;
   config.listen = absl::GetFlag(FLAGS_listen);
   config.metrics_address = absl::GetFlag(FLAGS_metrics_address);
+  config.health_address = absl::GetFlag(FLAGS_health_address);
+  config.tls_certificate = absl::GetFlag(FLAGS_tls_certificate);
+  config.tls_private_key = absl::GetFlag(FLAGS_tls_private_key);
+  config.tls_client_ca = absl::GetFlag(FLAGS_tls_client_ca);
+  config.token_file = absl::GetFlag(FLAGS_token_file);
   config.revision = kRevision;
   config.backend = absl::GetFlag(FLAGS_backend);
   config.device = absl::GetFlag(FLAGS_device);

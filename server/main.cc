@@ -94,8 +94,10 @@ int Fail(const absl::Status& status) {
 
 // The one line on standard output, for programs that start servers.
 void Announce(const Server& server, const std::vector<std::unique_ptr<Device>>& devices) {
-  const nlohmann::ordered_json line = {
-      {"event", "serving"}, {"grpc_port", server.grpc_port()}, {"metrics_port", server.metrics_port()}};
+  const nlohmann::ordered_json line = {{"event", "serving"},
+                                       {"grpc_port", server.grpc_port()},
+                                       {"metrics_port", server.metrics_port()},
+                                       {"health_port", server.health_port()}};
   std::printf("%s\n", line.dump().c_str());
   std::fflush(stdout);
   const DeviceInfo info = devices.front()->info();

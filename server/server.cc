@@ -13,7 +13,6 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
-#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "server/engine/attend_runner.h"
 #include "server/logging.h"
@@ -90,7 +89,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   absl::Status status = ValidateConfig(config);
   if (!status.ok()) return status;
   std::unique_ptr<Server> server(new Server(config, std::move(devices), clock, std::move(on_fatal)));
-  status = server->ExposeMetrics();
+  status = server->Secure();
+  if (status.ok()) status = server->ExposeMetrics();
   if (status.ok()) status = server->Listen();
   if (!status.ok()) return status;
   return server;
@@ -107,7 +107,13 @@ Server::Server(const ServerConfig& config, std::vector<Device*> devices, Clock* 
       admission_(config.max_message_bytes, &budget_, &staging(), clock),
       scheduler_(SchedulerOptionsFor(config, devices_.front()->info().backend), devices_.size(), clock),
       deadlines_(clock),
-      environment_{LimitsFor(config, devices_), clock, &admission_, &scheduler_, &deadlines_, &observer_},
+      environment_{LimitsFor(config, devices_),
+                   clock,
+                   &admission_,
+                   &scheduler_,
+                   &deadlines_,
+                   &observer_,
+                   config.token_file.empty() ? nullptr : &tokens_},
       attention_service_(environment_),
       server_service_(Facts(), environment_),
       lost_(devices_.size(), false),
@@ -130,6 +136,13 @@ std::vector<v1::DeviceInfo> Server::DescribeDevices() const {
   return descriptions;
 }
 
+absl::Status Server::Secure() {
+  absl::StatusOr<std::unique_ptr<PortSecurity>> security = PortSecurity::Open(config_, &tokens_, &observer_, &metrics_);
+  if (!security.ok()) return security.status();
+  security_ = *std::move(security);
+  return absl::OkStatus();
+}
+
 absl::Status Server::Listen() {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -143,12 +156,20 @@ absl::Status Server::Listen() {
   SetTransportOptions(config_, &builder);
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
-          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, security_->credentials());
   builder.RegisterService(&attention_service_);
   builder.RegisterService(&server_service_);
   grpc_server_ = builder.BuildAndStart();
   if (grpc_server_ == nullptr) return absl::UnavailableError("gRPC's server did not start");
-  for (const char* name : kServiceNames) grpc_server_->GetHealthCheckService()->SetServingStatus(name, true);
+  if (!config_.health_address.empty()) {
+    absl::StatusOr<std::unique_ptr<HealthPort>> health = HealthPort::Open(config_.health_address, &observer_);
+    if (!health.ok()) return health.status();
+    health_ = *std::move(health);
+  }
+  for (const char* name : kServiceNames) {
+    grpc_server_->GetHealthCheckService()->SetServingStatus(name, true);
+    if (health_ != nullptr) health_->service()->SetServingStatus(name, true);
+  }
   // So late that a device that is lost at once finds everything there.
   for (size_t i = 0; i < devices_.size(); ++i) {
     engines_.push_back(std::make_unique<Engine>(
@@ -167,6 +188,8 @@ absl::Status Server::ExposeMetrics() {
     gauges->Add(metric_names::kDeviceUp, "1 while the device takes calls, 0 once it is lost.",
                 {{"device", absl::StrCat(i)}}, [this, i] { return Lost(i) ? 0.0 : 1.0; });
   }
+  gauges->Add(metric_names::kCertificateExpiry, "When the certificate in force expires, Unix time; +Inf without TLS.",
+              {}, [this] { return security_->certificate_expiry(); });
   collectables_ = {metrics_.registry(), std::move(gauges), std::make_shared<ProcessCollector>()};
   if (config_.metrics_address.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<MetricsExposer>> exposer =
@@ -176,7 +199,10 @@ absl::Status Server::ExposeMetrics() {
   return absl::OkStatus();
 }
 
-void Server::StopAccepting() { grpc_server_->GetHealthCheckService()->SetServingStatus(false); }
+void Server::StopAccepting() {
+  grpc_server_->GetHealthCheckService()->SetServingStatus(false);
+  if (health_ != nullptr) health_->service()->SetServingStatus(false);
+}
 
 bool Server::Drain(absl::Duration timeout) {
   const absl::Time deadline = clock_->Now() + timeout;

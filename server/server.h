@@ -4,6 +4,7 @@
 //   metrics, observer      what happened
 //   budget, admission      who gets in
 //   schedulers, engines    who runs when: one of each a device
+//   security               who may call
 //   services, gRPC server  who is talked to
 #ifndef TESSERA_SERVER_SERVER_H_
 #define TESSERA_SERVER_SERVER_H_
@@ -21,15 +22,18 @@
 #include "prometheus/collectable.h"
 #include "server/clock/clock.h"
 #include "server/config.h"
+#include "server/credentials/token_table.h"
 #include "server/device/device.h"
 #include "server/engine/engine.h"
 #include "server/memory/byte_budget.h"
 #include "server/metrics/exposer.h"
 #include "server/metrics/server_metrics.h"
 #include "server/observers.h"
+#include "server/port_security.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/attention_service.h"
 #include "server/rpc/deadline_watch.h"
+#include "server/rpc/health_port.h"
 #include "server/rpc/listener.h"
 #include "server/rpc/open_rpcs.h"
 #include "server/rpc/server_service.h"
@@ -52,8 +56,9 @@ class Server {
 
   static constexpr int kDeviceLostExitCode = 70;
 
-  // INVALID_ARGUMENT for a configuration that makes no sense, UNAVAILABLE where a port cannot be had. REQUIRES: at
-  // least one device, all on one staging pool, each at the place that its index names.
+  // INVALID_ARGUMENT for a configuration that makes no sense, or files that it names and that do not, UNAVAILABLE where
+  // a port cannot be had. REQUIRES: at least one device, all on one staging pool, each at the place that its index
+  // names.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, std::vector<Device*> devices,
                                                        Clock* clock, FatalFn on_fatal);
   Server(const Server&) = delete;
@@ -64,6 +69,7 @@ class Server {
   int grpc_port() const { return listener_->port(); }
   // 0 where none is served.
   int metrics_port() const { return exposer_ == nullptr ? 0 : exposer_->port(); }
+  int health_port() const { return health_ == nullptr ? 0 : health_->port(); }
 
   // What /metrics serves.
   const std::vector<std::shared_ptr<prometheus::Collectable>>& collectables() const { return collectables_; }
@@ -94,8 +100,9 @@ class Server {
 
   Server(const ServerConfig& config, std::vector<Device*> devices, Clock* clock, FatalFn on_fatal);
 
-  absl::Status Listen();
+  absl::Status Secure();
   absl::Status ExposeMetrics();
+  absl::Status Listen();
   StagingPool& staging() const { return devices_.front()->staging(); }
   std::vector<v1::DeviceInfo> DescribeDevices() const;
   ServerFacts Facts();
@@ -109,6 +116,7 @@ class Server {
   Clock* const clock_;
   const FatalFn on_fatal_;
 
+  Tokens tokens_;
   ServerMetrics metrics_;
   OpenRpcs open_rpcs_;
   MetricsObserver observer_;
@@ -119,6 +127,8 @@ class Server {
   const AttendEnvironment environment_;
   AttentionService attention_service_;
   ServerService server_service_;
+  std::unique_ptr<PortSecurity> security_;
+  std::unique_ptr<HealthPort> health_;  // null: none
   std::unique_ptr<grpc::Server> grpc_server_;
   std::unique_ptr<Listener> listener_;
   mutable absl::Mutex loss_mutex_;

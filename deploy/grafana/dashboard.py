@@ -17,7 +17,7 @@ from promql import chosen, gauge, mean, quantile, rate
 FILE = pathlib.Path(__file__).parent / "dashboards" / "tessera.json"
 
 FAILED = (
-    f"({rate('tessera_rejected_total', reason='!~invalid|connections|file_descriptors')}"
+    f"({rate('tessera_rejected_total', reason='!~invalid|unauthenticated|tenant|connections|file_descriptors')}"
     f" + {rate('tessera_expired_total')})"
 )
 ANSWERED = rate("tessera_stage_seconds_count", stage="send")
@@ -292,7 +292,8 @@ ROWS = [
         [
             panel(
                 "Refused",
-                "By reason. invalid: the caller is wrong. byte_budget, staging, queue, device_memory: no room now."
+                "By reason. invalid: the caller is wrong. unauthenticated, tenant: it has no good token, or another's."
+                " byte_budget, staging, queue, device_memory: no room now."
                 " connections, file_descriptors: connections, not calls.",
                 [(rate("tessera_rejected_total", "reason"), "{{reason}}")],
                 unit="reqps",

@@ -53,10 +53,16 @@ enum class RejectReason {
   kDraining,         // the server is stopping, or its device is lost
   kConnections,      // a connection, not a call: too many are open
   kFileDescriptors,  // likewise: the process has no file descriptor left
+  kUnauthenticated,  // no token, or one that is not known
+  kTenant,           // the token is another tenant's than the one that was named
 };
-inline constexpr std::array<const char*, 10> kRejectReasonLabels = {
-    "invalid", "byte_budget",   "staging",  "queue",       "stream_calls",
-    "stripes", "device_memory", "draining", "connections", "file_descriptors"};
+inline constexpr std::array<const char*, 12> kRejectReasonLabels = {
+    "invalid",  "byte_budget", "staging",          "queue",           "stream_calls", "stripes", "device_memory",
+    "draining", "connections", "file_descriptors", "unauthenticated", "tenant"};
+
+// What is read anew from files when they change.
+enum class CredentialKind { kCertificate, kTokens };
+inline constexpr std::array<const char*, 2> kCredentialKindLabels = {"certificate", "tokens"};
 
 // Element types, in the order of the kernels' DType.
 inline constexpr std::array<const char*, 3> kDTypeLabels = {"float32", "float16", "bfloat16"};

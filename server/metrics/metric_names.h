@@ -29,6 +29,9 @@ inline constexpr char kRejected[] = "tessera_rejected_total";
 inline constexpr char kExpired[] = "tessera_expired_total";
 inline constexpr char kCancelled[] = "tessera_cancelled_total";
 
+inline constexpr char kCertificateExpiry[] = "tessera_tls_certificate_expiry_timestamp_seconds";
+inline constexpr char kCredentialReloads[] = "tessera_credential_reloads_total";
+
 inline constexpr char kDeviceMemoryBytes[] = "tessera_device_memory_bytes";
 inline constexpr char kPinnedMemoryBytes[] = "tessera_pinned_memory_bytes";
 

@@ -74,6 +74,14 @@ ServerMetrics::ServerMetrics(const BuildLabels& build, const std::vector<DeviceL
                                 .Help("Calls dropped because their caller gave up, by where they were.")
                                 .Register(*registry_),
                             "where", kStationLabels);
+  Family<Counter>& reloads = BuildCounter()
+                                 .Name(metric_names::kCredentialReloads)
+                                 .Help("Files of credentials that changed: taken, or refused for what they hold.")
+                                 .Register(*registry_);
+  for (size_t i = 0; i < kCredentialKindLabels.size(); ++i) {
+    credentials_taken_[i] = &reloads.Add({{"kind", kCredentialKindLabels[i]}, {"result", "taken"}});
+    credentials_refused_[i] = &reloads.Add({{"kind", kCredentialKindLabels[i]}, {"result", "refused"}});
+  }
   AddDeviceMetrics(devices);
 }
 
@@ -156,6 +164,10 @@ void ServerMetrics::Copied(int64_t bytes) { copied_->Increment(static_cast<doubl
 void ServerMetrics::Rejected(RejectReason reason) { rejected_[static_cast<size_t>(reason)]->Increment(); }
 void ServerMetrics::Expired(Station where) { expired_[static_cast<size_t>(where)]->Increment(); }
 void ServerMetrics::Cancelled(Station where) { cancelled_[static_cast<size_t>(where)]->Increment(); }
+
+void ServerMetrics::CredentialsReloaded(CredentialKind kind, bool taken) {
+  (taken ? credentials_taken_ : credentials_refused_)[static_cast<size_t>(kind)]->Increment();
+}
 
 void ServerMetrics::Batch(size_t device, size_t dtype, const BatchCounts& counts) {
   Device& metrics = devices_[device];

@@ -58,6 +58,8 @@ class ServerMetrics {
   void Rejected(RejectReason reason);
   void Expired(Station where);
   void Cancelled(Station where);
+  // Files that changed: what they hold was taken, or refused.
+  void CredentialsReloaded(CredentialKind kind, bool taken);
   // `device` indexes the constructor's list; `dtype` indexes kDTypeLabels.
   void Batch(size_t device, size_t dtype, const BatchCounts& counts);
 
@@ -84,6 +86,8 @@ class ServerMetrics {
   std::array<prometheus::Counter*, kRejectReasonLabels.size()> rejected_{};
   std::array<prometheus::Counter*, kStationLabels.size()> expired_{};
   std::array<prometheus::Counter*, kStationLabels.size()> cancelled_{};
+  std::array<prometheus::Counter*, kCredentialKindLabels.size()> credentials_taken_{};
+  std::array<prometheus::Counter*, kCredentialKindLabels.size()> credentials_refused_{};
   prometheus::Counter* copied_ = nullptr;
   prometheus::Histogram* batch_requests_ = nullptr;
   prometheus::Histogram* batch_tokens_ = nullptr;

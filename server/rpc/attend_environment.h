@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "server/clock/clock.h"
+#include "server/credentials/token_table.h"
 #include "server/request/attend_shape.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/deadline_watch.h"
@@ -37,6 +38,7 @@ struct AttendEnvironment {
   SchedulerGroup* scheduler;
   DeadlineWatch* deadlines;
   RpcObserver* observer;
+  const Tokens* tokens = nullptr;  // null: callers name their tenant themselves
 };
 
 }  // namespace tessera

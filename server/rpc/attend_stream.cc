@@ -22,7 +22,7 @@ AttendStream* AttendStream::Start(const AttendEnvironment& environment, StripeTa
                                   grpc::CallbackServerContext* context) {
   std::shared_ptr<AttendStream> stream(new AttendStream(environment, stripes, registry, context));
   stream->self_ = stream;
-  absl::StatusOr<std::string> tenant = TenantOf(*context);
+  absl::StatusOr<std::string> tenant = TenantOf(context->client_metadata(), environment.tokens);
   registry->Add(stream);
   absl::MutexLock lock(&stream->mutex_);
   if (stream->finished_) return stream.get();  // the server is draining

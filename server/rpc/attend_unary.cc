@@ -81,7 +81,7 @@ AttendUnary::AttendUnary(const AttendEnvironment& environment, grpc::CallbackSer
 }
 
 absl::Status AttendUnary::Receive(const grpc::ByteBuffer& request) {
-  absl::StatusOr<std::string> tenant = TenantOf(*context_);
+  absl::StatusOr<std::string> tenant = TenantOf(context_->client_metadata(), environment_.tokens);
   if (!tenant.ok()) return tenant.status();
   const auto message_bytes = static_cast<int64_t>(request.Length());
   const absl::StatusOr<ByteBudget::Charge> message_charge =

@@ -1,19 +1,44 @@
 #include "server/rpc/caller.h"
 
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/rpc/bearer_token.h"
 
 namespace tessera {
+namespace {
 
-absl::StatusOr<std::string> TenantOf(const grpc::CallbackServerContext& context) {
-  const auto entry = context.client_metadata().find(kTenantKey);
-  if (entry == context.client_metadata().end() || entry->second.empty()) return std::string(kDefaultTenant);
+absl::StatusOr<std::string> NamedTenant(const CallMetadata& metadata) {
+  const auto entry = metadata.find(kTenantKey);
+  if (entry == metadata.end() || entry->second.empty()) return std::string(kDefaultTenant);
   if (entry->second.size() > kMaxTenantBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(kTenantKey, ": ", entry->second.size(), " bytes, the limit is ", kMaxTenantBytes));
   }
   return std::string(entry->second.data(), entry->second.size());
+}
+
+absl::StatusOr<std::string> TenantOfToken(const CallMetadata& metadata, const Tokens& tokens) {
+  const absl::StatusOr<absl::string_view> token = BearerToken(metadata);
+  if (!token.ok()) return token.status();
+  std::optional<std::string> tenant = tokens.TenantOf(*token);
+  if (!tenant.has_value()) return absl::UnauthenticatedError("authorization: the bearer token is not known");
+  const auto [first, last] = metadata.equal_range(kTenantKey);
+  for (auto entry = first; entry != last; ++entry) {
+    if (absl::string_view(entry->second.data(), entry->second.size()) != *tenant) {
+      return absl::PermissionDeniedError(absl::StrCat(kTenantKey, ": names another tenant than the bearer token's"));
+    }
+  }
+  return *std::move(tenant);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TenantOf(const CallMetadata& metadata, const Tokens* tokens) {
+  return tokens != nullptr ? TenantOfToken(metadata, *tokens) : NamedTenant(metadata);
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock) {

@@ -2,13 +2,16 @@
 #ifndef TESSERA_SERVER_RPC_CALLER_H_
 #define TESSERA_SERVER_RPC_CALLER_H_
 
+#include <map>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
+#include "grpcpp/support/string_ref.h"
 #include "server/clock/clock.h"
+#include "server/credentials/token_table.h"
 
 namespace tessera {
 
@@ -17,8 +20,12 @@ inline constexpr char kTenantKey[] = "tessera-tenant";
 inline constexpr char kDefaultTenant[] = "default";
 inline constexpr size_t kMaxTenantBytes = 64;
 
-// The tenant, or kDefaultTenant where none is named. INVALID_ARGUMENT above kMaxTenantBytes.
-absl::StatusOr<std::string> TenantOf(const grpc::CallbackServerContext& context);
+using CallMetadata = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+// Without `tokens` (null): the tenant that the metadata names, or kDefaultTenant; INVALID_ARGUMENT above
+// kMaxTenantBytes. With them: the bearer token's tenant; UNAUTHENTICATED where there is no token or it is not known,
+// PERMISSION_DENIED where the metadata names another tenant.
+absl::StatusOr<std::string> TenantOf(const CallMetadata& metadata, const Tokens* tokens);
 
 // The RPC's deadline on `clock`. gRPC gives it as a time of day: ask once, on arrival.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock);

@@ -85,6 +85,10 @@ void CountEnding(const absl::Status& status, Station where, RpcObserver* observe
       return observer->OnRejected(ReasonOf(status));
     case absl::StatusCode::kUnavailable:
       return observer->OnRejected(RejectReason::kDraining);
+    case absl::StatusCode::kUnauthenticated:
+      return observer->OnRejected(RejectReason::kUnauthenticated);
+    case absl::StatusCode::kPermissionDenied:
+      return observer->OnRejected(RejectReason::kTenant);
     default:
       return;
   }

@@ -29,6 +29,7 @@ LIBRARIES = {
     "gmock/": "gtest",
     "benchmark/": "benchmark",
     "cblas.h": "blas",
+    "openssl/": "openssl",
 }
 
 # The longest matching folder's entry counts, for the file that includes as for the one that is included: an entry does
@@ -46,6 +47,7 @@ RULES = {
     "kernels/cuda/tile": {"cuda", "kernels/cuda/ptx"},
     "server/clock": {"absl"},
     "server/cache": {"absl", "server/clock"},
+    "server/credentials": {"absl", "openssl"},
     "server/memory": {"absl", "server/clock"},
     "server/scheduler": {"absl", "server/clock"},
     "server/request": {"absl", "kernels", "server/memory", "server/scheduler"},
@@ -53,10 +55,10 @@ RULES = {
     "server/device/cuda": {"absl", "cuda", "kernels", "kernels/cuda", "server/device", "server/memory"},
     "server/engine": {"absl", "kernels", "server/clock", "server/memory", "server/scheduler", "server/request", "server/device"},
     "server/metrics": {"absl", "prometheus"},
-    "server/rpc": {"absl", "grpc", "proto", "proto/wire", "kernels", "server/clock", "server/memory", "server/scheduler", "server/request", "server/metrics"},
+    "server/rpc": {"absl", "grpc", "proto", "proto/wire", "kernels", "server/clock", "server/credentials", "server/memory", "server/scheduler", "server/request", "server/metrics"},
     "server": {"*"},
     "client/cpp/tessera": {"absl", "grpc", "proto", "proto/wire"},
-    "client/cpp/flags": set(),
+    "client/cpp/flags": {"absl", "client/cpp/tessera"},
     "client/cpp/cli": {"absl", "grpc", "proto", "client/cpp/flags", "client/cpp/tessera"},
     "client/cpp/load": {"absl", "grpc", "proto", "proto/wire", "json", "client/cpp/flags", "client/cpp/tessera"},
     "tests": {"*"},

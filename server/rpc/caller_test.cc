@@ -1,0 +1,62 @@
+#include "server/rpc/caller.h"
+
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::absl::StatusCode;
+
+std::string TokenLine(const char* tenant, const char* token) {
+  const TokenDigest digest = DigestOf(token);
+  return absl::StrCat(tenant, " ",
+                      absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()}), "\n");
+}
+
+TEST(TenantOfTest, IsWhatTheCallerSaysWithoutTokens) {
+  EXPECT_EQ(TenantOf({}, nullptr).value(), kDefaultTenant);
+  EXPECT_EQ(TenantOf({{kTenantKey, ""}}, nullptr).value(), kDefaultTenant);
+  EXPECT_EQ(TenantOf({{kTenantKey, "a"}, {"authorization", "Bearer b"}}, nullptr).value(), "a");
+  const std::string longest(kMaxTenantBytes, 'a');
+  EXPECT_EQ(TenantOf({{kTenantKey, longest}}, nullptr).value(), longest);
+  EXPECT_EQ(TenantOf({{kTenantKey, longest + "a"}}, nullptr).status().code(), StatusCode::kInvalidArgument);
+}
+
+class TenantOfTokenTest : public ::testing::Test {
+ protected:
+  TenantOfTokenTest() {
+    tokens_.Replace(TokenTable::Parse(TokenLine("a", "one") + TokenLine("b", "two"), kMaxTenantBytes).value());
+  }
+  StatusCode CodeOf(const CallMetadata& metadata) const { return TenantOf(metadata, &tokens_).status().code(); }
+
+  Tokens tokens_;
+};
+
+TEST_F(TenantOfTokenTest, IsTheTokensTenant) {
+  EXPECT_EQ(TenantOf({{"authorization", "Bearer one"}}, &tokens_).value(), "a");
+  EXPECT_EQ(TenantOf({{"authorization", "bearer  two "}}, &tokens_).value(), "b");
+  EXPECT_EQ(TenantOf({{"authorization", "Bearer one"}, {kTenantKey, "a"}}, &tokens_).value(), "a");
+}
+
+TEST_F(TenantOfTokenTest, NobodyWithoutAKnownToken) {
+  EXPECT_EQ(CodeOf({}), StatusCode::kUnauthenticated);
+  EXPECT_EQ(CodeOf({{kTenantKey, "a"}}), StatusCode::kUnauthenticated);
+  for (const char* value : {"", "Bearer", "Bearer ", "Bearer three", "Basic one", "one", "Bearer one two"}) {
+    EXPECT_EQ(CodeOf({{"authorization", value}}), StatusCode::kUnauthenticated) << value;
+  }
+  EXPECT_EQ(CodeOf({{"authorization", "Bearer one"}, {"authorization", "Bearer one"}}), StatusCode::kUnauthenticated);
+}
+
+TEST_F(TenantOfTokenTest, OtherTenantsNameIsDenied) {
+  EXPECT_EQ(CodeOf({{"authorization", "Bearer one"}, {kTenantKey, "b"}}), StatusCode::kPermissionDenied);
+  EXPECT_EQ(CodeOf({{"authorization", "Bearer one"}, {kTenantKey, ""}}), StatusCode::kPermissionDenied);
+  EXPECT_EQ(CodeOf({{"authorization", "Bearer one"}, {kTenantKey, "a"}, {kTenantKey, "b"}}),
+            StatusCode::kPermissionDenied);
+}
+
+}  // namespace
+}  // namespace tessera

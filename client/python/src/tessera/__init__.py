@@ -18,6 +18,7 @@ from tessera.errors import (
 )
 from tessera.options import Priority, Window
 from tessera.pending import PendingAttention
+from tessera.security import Tls
 
 __all__ = [
     "AsyncClient",
@@ -35,6 +36,7 @@ __all__ = [
     "Priority",
     "ResourceExhaustedError",
     "Timing",
+    "Tls",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",

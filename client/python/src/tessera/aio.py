@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -16,7 +16,9 @@ import numpy.typing as npt
 from tessera import dtypes, errors, retry
 from tessera.call import AttendCall, Attention
 from tessera.chunks import Incoming, Outgoing
+from tessera.connections import Connections
 from tessera.options import Priority, Window
+from tessera.security import FilePath, Tls
 from tessera.transport import (
     ATTEND,
     ATTEND_STREAM,
@@ -50,6 +52,9 @@ class AsyncClient:
         stream_threshold: int = Transport.stream_threshold,
         stripe_threshold: int | None = Transport.stripe_threshold,
         credentials: grpc.ChannelCredentials | None = None,
+        tls: bool | Tls = False,
+        token: str | None = None,
+        token_file: FilePath | None = None,
     ) -> None:
         self._transport = Transport(
             target=target,
@@ -60,10 +65,14 @@ class AsyncClient:
             stream_threshold=stream_threshold,
             stripe_threshold=stripe_threshold,
             credentials=credentials,
+            tls=tls,
+            token=token,
+            token_file=token_file,
         )
-        self._channels: list[grpc.aio.Channel] = []  # empty before the first call and after close
+        self._transport.channel_credentials()  # ValueError now rather than at the first call
+        self._connections: Connections[grpc.aio.Channel] | None = None  # before the first call and after close
         self._closed = False
-        self._closing: asyncio.Event | None = None  # made with the channels
+        self._closing: asyncio.Event | None = None  # made with the connections
         self._rotation = Rotation(connections)
         self._largest_message: int | None = None  # None: the server has not been asked
 
@@ -140,8 +149,9 @@ class AsyncClient:
         self._closed = True
         if self._closing is not None:
             self._closing.set()
-        channels, self._channels = self._channels, []
-        await asyncio.gather(*(channel.close() for channel in channels))
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await asyncio.gather(*(channel.close() for channel in connections.all()))
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -154,28 +164,41 @@ class AsyncClient:
     ) -> None:
         await self.close()
 
-    def _connections(self) -> list[grpc.aio.Channel]:
-        """Made at the first call, for a channel belongs to the loop that runs when it is made."""
+    @contextlib.asynccontextmanager
+    async def _channels(self) -> AsyncIterator[list[grpc.aio.Channel]]:
+        """The connections for one call. Made at the first call, for a channel belongs to the loop that runs when it is
+        made.
+        """
         if self._closed:
             raise errors.CancelledError("the client is closed")
-        if not self._channels:
-            target, credentials = self._transport.target, self._transport.credentials
-            arguments = self._transport.channel_arguments()
+        if self._connections is None:
             self._closing = asyncio.Event()
-            self._channels = [
-                grpc.aio.insecure_channel(target, arguments)
-                if credentials is None
-                else grpc.aio.secure_channel(target, credentials, arguments)
-                for _ in range(self._transport.connections)
-            ]
-        return self._channels
+            self._connections = Connections(self._connect, self._transport.stamp)
+        connections = self._connections
+        generation = connections.take()
+        try:
+            await asyncio.gather(*(channel.close() for channel in connections.idle()))
+            yield generation.channels
+        finally:
+            connections.give_back(generation)
+
+    def _connect(self) -> list[grpc.aio.Channel]:
+        """As Client's."""
+        target, credentials = self._transport.target, self._transport.channel_credentials()
+        arguments = self._transport.channel_arguments()
+        return [
+            grpc.aio.insecure_channel(target, arguments)
+            if credentials is None
+            else grpc.aio.secure_channel(target, credentials, arguments)
+            for _ in range(self._transport.connections)
+        ]
 
     async def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
         """One unary call, serialized in and out."""
-        channel = self._connections()[self._rotation.take()]
-        stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
-        with self._raising_errors():
-            return await stub(request, timeout=timeout, metadata=self._transport.metadata())
+        async with self._channels() as channels:
+            stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channels[self._rotation.take()].unary_unary(method)
+            with self._raising_errors():
+                return await stub(request, timeout=timeout, metadata=self._transport.metadata())
 
     async def _fits_a_message(self, call: AttendCall, timeout: float | None) -> bool:
         """As Client's."""
@@ -198,15 +221,15 @@ class AsyncClient:
         while True:
             attempt += 1
             try:
-                return await self._attempt(call, retry.remaining(deadline))
+                async with self._channels() as channels:
+                    return await self._attempt(call, channels, retry.remaining(deadline))
             except errors.Error as error:
                 wait = retry.delay(error, attempt, deadline)
                 if wait is None:
                     raise
             await self._pause(wait)
 
-    async def _attempt(self, call: AttendCall, timeout: float | None) -> Attention:
-        channels = self._connections()
+    async def _attempt(self, call: AttendCall, channels: list[grpc.aio.Channel], timeout: float | None) -> Attention:
         stripes = self._transport.stripes(call.payload_bytes)
         if stripes == 1:
             channels = [channels[self._rotation.take()]]

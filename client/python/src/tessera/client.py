@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from tessera import dtypes, errors
 from tessera.call import AttendCall, Attention
+from tessera.connections import Connections, Generation
 from tessera.deadlines import Deadlines
 from tessera.options import Priority, Window
 from tessera.pending import PendingAttention
+from tessera.security import FilePath, Tls
 from tessera.transfer import Transfer
 from tessera.transport import (
     ATTEND,
@@ -41,7 +43,9 @@ class Client:
         message larger than the server takes; it is asked at the first call above 4 MiB.
     stripe_threshold: calls with at least so many are streamed over all connections at once, which needs a target that
         is a single server; None: never.
-    credentials: for TLS; None is plaintext.
+    tls: True, or a Tls that names files; False is plaintext. Files that change are read again.
+    token, token_file: the bearer token that calls carry, or a file that holds it and is read again when it changes.
+    credentials: gRPC's own, in place of tls.
     """
 
     def __init__(
@@ -55,6 +59,9 @@ class Client:
         stream_threshold: int = Transport.stream_threshold,
         stripe_threshold: int | None = Transport.stripe_threshold,
         credentials: grpc.ChannelCredentials | None = None,
+        tls: bool | Tls = False,
+        token: str | None = None,
+        token_file: FilePath | None = None,
     ) -> None:
         self._transport = Transport(
             target=target,
@@ -65,21 +72,11 @@ class Client:
             stream_threshold=stream_threshold,
             stripe_threshold=stripe_threshold,
             credentials=credentials,
+            tls=tls,
+            token=token,
+            token_file=token_file,
         )
-        arguments = self._transport.channel_arguments()
-        self._channels = [
-            grpc.insecure_channel(target, arguments)
-            if credentials is None
-            else grpc.secure_channel(target, credentials, arguments)
-            for _ in range(connections)
-        ]
-        # Messages are bytes already, hence no serializers.
-        self._attend: list[grpc.UnaryUnaryMultiCallable[bytes, bytes]] = [
-            channel.unary_unary(ATTEND) for channel in self._channels
-        ]
-        self._attend_stream: list[grpc.StreamStreamMultiCallable[bytes, bytes]] = [
-            channel.stream_stream(ATTEND_STREAM) for channel in self._channels
-        ]
+        self._connections: Connections[grpc.Channel] = Connections(self._connect, self._transport.stamp)
         self._rotation = Rotation(connections)
         # One thread for each streamed call under way.
         self._executor = ThreadPoolExecutor(max_workers=2 * connections, thread_name_prefix="tessera-transfer")
@@ -228,7 +225,7 @@ class Client:
             transfer.cancel()
         self._executor.shutdown()
         self._deadlines.close()
-        for channel in self._channels:
+        for channel in self._connections.all():
             channel.close()
 
     def __enter__(self) -> Client:
@@ -241,6 +238,25 @@ class Client:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _connect(self) -> list[grpc.Channel]:
+        """A channel for each connection, by what the files of certificates hold now."""
+        target, credentials = self._transport.target, self._transport.channel_credentials()
+        arguments = self._transport.channel_arguments()
+        return [
+            grpc.insecure_channel(target, arguments)
+            if credentials is None
+            else grpc.secure_channel(target, credentials, arguments)
+            for _ in range(self._transport.connections)
+        ]
+
+    def _take(self) -> Generation[grpc.Channel]:
+        """Connections for one call. REQUIRES: _lock is held."""
+        self._check_open()
+        generation = self._connections.take()
+        for channel in self._connections.idle():
+            channel.close()
+        return generation
 
     def _fits_a_message(self, call: AttendCall, timeout: float | None) -> bool:
         """Whether the call goes as one message: the settings are for it, and the server takes it."""
@@ -262,55 +278,62 @@ class Client:
         return limit
 
     def _submit_unary(self, call: AttendCall, message: bytes, timeout: float | None) -> PendingAttention:
-        rpc = self._start(self._attend[self._rotation.take()], message, timeout)
+        rpc = self._start(ATTEND, message, timeout)
         pending = PendingAttention(rpc.cancel)
         rpc.add_done_callback(lambda _: _settle(pending, lambda: call.parse(self._result(rpc))))
         return pending
 
     def _submit_streamed(self, call: AttendCall, timeout: float | None) -> PendingAttention:
         stripes = self._transport.stripes(call.payload_bytes)
-        methods = self._attend_stream if stripes > 1 else [self._attend_stream[self._rotation.take()]]
         deadline = None if timeout is None else time.monotonic() + timeout
-        transfer = Transfer(
-            call,
-            methods,
-            chunk_bytes=self._transport.chunk_bytes,
-            deadline=deadline,
-            metadata=self._transport.metadata(),
-        )
-        pending = PendingAttention(transfer.cancel)
         expiry = None
         with self._lock:
-            self._check_open()
+            generation = self._take()
+            channels = generation.channels if stripes > 1 else [generation.channels[self._rotation.take()]]
+            transfer = Transfer(
+                call,
+                # Messages are bytes already, hence no serializers.
+                [channel.stream_stream(ATTEND_STREAM) for channel in channels],
+                chunk_bytes=self._transport.chunk_bytes,
+                deadline=deadline,
+                metadata=self._transport.metadata(),
+            )
+            pending = PendingAttention(transfer.cancel)
             if deadline is not None:
                 # A transfer that waits for a thread cannot keep its deadline itself.
                 expiry = self._deadlines.add(deadline, lambda: _expire(pending, transfer))
-            self._executor.submit(self._run, transfer, pending)
+            self._executor.submit(self._run, transfer, pending, generation)
             self._transfers.add(transfer)
         if expiry is not None:
             pending.add_done_callback(lambda _: self._deadlines.discard(expiry))
         return pending
 
-    def _run(self, transfer: Transfer, pending: PendingAttention) -> None:
+    def _run(self, transfer: Transfer, pending: PendingAttention, generation: Generation[grpc.Channel]) -> None:
         _settle(pending, transfer.run)
+        self._connections.give_back(generation)
         with self._lock:
             self._transfers.discard(transfer)
 
     def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
         """One call of the ServerService, serialized in and out."""
-        stub: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channels[self._rotation.take()].unary_unary(method)
-        rpc = self._start(stub, request, self._transport.limit(timeout))
+        rpc = self._start(method, request, self._transport.limit(timeout))
         try:
             return self._result(rpc)
         except BaseException:
             rpc.cancel()
             raise
 
-    def _start(self, method: grpc.UnaryUnaryMultiCallable[bytes, bytes], request: bytes, timeout: float | None) -> Any:
+    def _start(self, method: str, request: bytes, timeout: float | None) -> Any:
         """A unary call under way: gRPC's Call and Future of the answer."""
         with self._lock:
-            self._check_open()
-            return method.future(request, timeout=timeout, metadata=self._transport.metadata())
+            generation = self._take()
+            # Messages are bytes already, hence no serializers.
+            stub: grpc.UnaryUnaryMultiCallable[bytes, bytes] = generation.channels[self._rotation.take()].unary_unary(
+                method
+            )
+            rpc = stub.future(request, timeout=timeout, metadata=self._transport.metadata())
+        rpc.add_done_callback(lambda _: self._connections.give_back(generation))
+        return rpc
 
     def _result(self, rpc: Any) -> bytes:
         """Waits for a unary call's answer. Raises the call's Error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -10,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from tessera import retry
+from tessera import retry, security
 
 ATTEND = "/tessera.v1.AttentionService/Attend"
 ATTEND_STREAM = "/tessera.v1.AttentionService/AttendStream"
@@ -35,6 +36,9 @@ class Transport:
     stream_threshold: int = 2 << 20
     stripe_threshold: int | None = 16 << 20
     credentials: grpc.ChannelCredentials | None = None
+    tls: bool | security.Tls = False
+    token: str | None = None
+    token_file: security.FilePath | None = None
 
     def __post_init__(self) -> None:
         # Resolvers read a port above 65535 as another one.
@@ -49,6 +53,37 @@ class Transport:
             raise ValueError(f"timeout is {self.timeout}; must be positive and finite, or None")
         if self.tenant is not None and not (self.tenant.isascii() and self.tenant.isprintable()):
             raise ValueError(f"tenant is {self.tenant!r}; must be printable ASCII")
+        if self.credentials is not None and self.tls:
+            raise ValueError("credentials and tls exclude each other")
+        if self.token is not None and self.token_file is not None:
+            raise ValueError("token and token_file exclude each other")
+        if self.token is not None:
+            security.check_token(self.token, "token")
+        if self.call_credentials is not None and self.credentials is None and not self.tls:
+            raise ValueError("a token needs TLS: in plain text it is anybody's")
+
+    @functools.cached_property
+    def call_credentials(self) -> grpc.CallCredentials | None:
+        """The token of every call."""
+        if self.token_file is not None:
+            return grpc.metadata_call_credentials(security.Bearer(security.TokenFile(self.token_file).token))
+        if self.token is not None:
+            token = security.check_token(self.token, "token")
+            return grpc.metadata_call_credentials(security.Bearer(lambda: token))
+        return None
+
+    def channel_credentials(self) -> grpc.ChannelCredentials | None:
+        """By what the files hold now; None: plain text. ValueError for files that are no good."""
+        channel = self.credentials
+        if self.tls:
+            channel = (security.Tls() if self.tls is True else self.tls).credentials()
+        if channel is None or self.call_credentials is None:
+            return channel
+        return grpc.composite_channel_credentials(channel, self.call_credentials)
+
+    def stamp(self) -> Any:
+        """Another one once what channel_credentials reads has changed."""
+        return self.tls.stamp() if isinstance(self.tls, security.Tls) else None
 
     def limit(self, timeout: float | None) -> float | None:
         """Seconds that a call may take which asks for `timeout`. None asks for the client's, and answers no bound."""
@@ -71,7 +106,9 @@ class Transport:
 
     def channel_arguments(self) -> list[tuple[str, Any]]:
         """Of one connection; channels made with them share none."""
+        named = isinstance(self.tls, security.Tls) and self.tls.server_name is not None
         return [
+            *([("grpc.ssl_target_name_override", self.tls.server_name)] if named else []),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", -1),

@@ -17,6 +17,7 @@ type options struct {
 	stripeThreshold int64
 	credentials     credentials.TransportCredentials
 	dial            []grpc.DialOption
+	invalid         error // what an option found wrong
 }
 
 // maxStripes is the most streams that a call may be spread over.
@@ -34,6 +35,8 @@ func defaultOptions() options {
 
 func (o *options) check() error {
 	switch {
+	case o.invalid != nil:
+		return o.invalid
 	case o.connections < 1 || o.connections > maxStripes:
 		return invalid("connections is %d; must be from 1 to %d", o.connections, maxStripes)
 	case o.chunkBytes < 1:

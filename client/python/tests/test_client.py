@@ -47,6 +47,27 @@ def test_answer_may_be_written_to(client: tessera.Client) -> None:
     assert result.lse.flags.writeable
 
 
+@pytest.mark.parametrize("transport", [UNARY, STRIPED], ids=["unary", "striped"])
+def test_every_address_has_its_turn(server: FakeServer, transport: dict[str, Any]) -> None:
+    other = FakeServer()
+    try:
+        addresses = ",".join(one.target for one in (server, other))
+        with tessera.Client(f"ipv4:{addresses}", every_address=True, **{**transport, "connections": 1}) as client:
+            # Until both are connected, the one that is has all of them.
+            while not (server.calls and other.calls):
+                client.attend(Q, Q, Q)
+            before = len(server.calls), len(other.calls)
+            for _ in range(20):
+                client.attend(Q, Q, Q)
+            assert (len(server.calls) - before[0], len(other.calls) - before[1]) == (10, 10)
+            server.stop()
+            for _ in range(5):
+                client.attend(Q, Q, Q)
+    finally:
+        other.stop()
+    assert not any(opening.HasField("stripe") for opening in server.openings + other.openings)
+
+
 def test_large_calls_are_striped_by_default(server: FakeServer) -> None:
     q = np.ones((1100, 2, 256), np.float32)  # 2.1 MiB
     k = np.zeros((4, 2, 256), np.float32)

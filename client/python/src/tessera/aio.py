@@ -45,6 +45,7 @@ class AsyncClient:
         self,
         target: str,
         *,
+        every_address: bool = Transport.every_address,
         connections: int = Transport.connections,
         tenant: str | None = Transport.tenant,
         timeout: float | None = Transport.timeout,
@@ -58,6 +59,7 @@ class AsyncClient:
     ) -> None:
         self._transport = Transport(
             target=target,
+            every_address=every_address,
             connections=connections,
             tenant=tenant,
             timeout=timeout,

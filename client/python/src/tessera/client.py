@@ -35,14 +35,16 @@ from tessera.v1 import server_pb2
 class Client:
     """A server's attention, over several connections. Threads may share a client; close it, or use it in `with`.
 
-    connections: HTTP/2 connections; calls take turns on them.
+    every_address: each address that the target's name has is a server, and calls take turns on them: a headless
+        Service, or "ipv4:10.0.0.7:7171,10.0.0.8:7171". False: the first one that answers.
+    connections: HTTP/2 connections, to each server; calls take turns on them.
     tenant: whose fair share of the server the calls draw on; None is the server's default tenant.
     timeout: seconds a call may take unless it says otherwise; None is unbounded.
     chunk_bytes: payload of one message of a streamed call.
     stream_threshold: calls with more bytes of q + k + v than this are streamed in chunks, as are those that make a
         message larger than the server takes; it is asked at the first call above 4 MiB.
     stripe_threshold: calls with at least so many are streamed over all connections at once, which needs a target that
-        is a single server; None: never.
+        is a single server; None: never. Not with every_address.
     tls: True, or a Tls that names files; False is plaintext. Files that change are read again.
     token, token_file: the bearer token that calls carry, or a file that holds it and is read again when it changes.
     credentials: gRPC's own, in place of tls.
@@ -52,6 +54,7 @@ class Client:
         self,
         target: str,
         *,
+        every_address: bool = Transport.every_address,
         connections: int = Transport.connections,
         tenant: str | None = Transport.tenant,
         timeout: float | None = Transport.timeout,
@@ -65,6 +68,7 @@ class Client:
     ) -> None:
         self._transport = Transport(
             target=target,
+            every_address=every_address,
             connections=connections,
             tenant=tenant,
             timeout=timeout,

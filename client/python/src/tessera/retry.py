@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from typing import Any
 
 from tessera.errors import DeadlineExceededError, Error, ResourceExhaustedError, UnavailableError
 
@@ -17,8 +18,12 @@ _INITIAL_BACKOFF = 0.05  # seconds
 _MAX_BACKOFF = 2.0
 _MULTIPLIER = 2.0
 
-SERVICE_CONFIG = json.dumps(
-    {
+
+def service_config(*, every_address: bool) -> str:
+    """gRPC's, in JSON. `every_address`: calls take turns on all addresses of the name, rather than go to the first one
+    that answers.
+    """
+    config: dict[str, Any] = {
         "methodConfig": [
             {
                 "name": [
@@ -36,7 +41,9 @@ SERVICE_CONFIG = json.dumps(
             }
         ]
     }
-)
+    if every_address:
+        config["loadBalancingConfig"] = [{"round_robin": {}}]
+    return json.dumps(config)
 
 
 def remaining(deadline: float | None) -> float | None:

@@ -29,6 +29,7 @@ class Transport:
     """ValueError from the constructor for settings out of range. Sizes are in bytes of q + k + v, times in seconds."""
 
     target: str
+    every_address: bool = False
     connections: int = 4
     tenant: str | None = None
     timeout: float | None = 60.0
@@ -101,8 +102,11 @@ class Transport:
         return payload_bytes > self.stream_threshold
 
     def stripes(self, payload_bytes: int) -> int:
-        """Connections that a streamed call is spread over."""
-        return self.connections if self.stripe_threshold is not None and payload_bytes >= self.stripe_threshold else 1
+        """Connections that a streamed call is spread over. Its stripes must meet in one server."""
+        striped = (
+            not self.every_address and self.stripe_threshold is not None and payload_bytes >= self.stripe_threshold
+        )
+        return self.connections if striped else 1
 
     def channel_arguments(self) -> list[tuple[str, Any]]:
         """Of one connection; channels made with them share none."""
@@ -119,7 +123,7 @@ class Transport:
             ("grpc.keepalive_timeout_ms", 10_000),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.enable_retries", 1),
-            ("grpc.service_config", retry.SERVICE_CONFIG),
+            ("grpc.service_config", retry.service_config(every_address=self.every_address)),
             # A call larger than this buffer would not be retried. An int of C.
             ("grpc.per_rpc_retry_buffer_size", min(2 * max(0, self.stream_threshold) + (1 << 20), (1 << 31) - 1)),
         ]

@@ -13,3 +13,4 @@ export { TesseraError } from "./errors.js";
 export { fromBFloat16, fromFloat16, toBFloat16, toFloat16 } from "./float16.js";
 export type { GetServerInfoResponse, PlanTilesRequest, PlanTilesResponse } from "./gen/tessera/v1/server.js";
 export type { ClientOptions } from "./options.js";
+export { secureCredentials, type SecurityFiles } from "./security.js";

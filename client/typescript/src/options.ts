@@ -24,7 +24,7 @@ export interface ClientOptions {
    * behind a load balancer set Infinity. Default 16 MiB.
    */
   readonly stripeThreshold?: number | undefined;
-  /** Default: plaintext. */
+  /** Default: plaintext. `secureCredentials` makes them of files. */
   readonly credentials?: ChannelCredentials | undefined;
   /** Of gRPC's own, before the client's where both set the same. */
   readonly channelOptions?: ChannelOptions | undefined;

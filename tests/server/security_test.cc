@@ -1,15 +1,11 @@
 // Who may call: TLS, client certificates, bearer tokens, and what is left to probes in plain text.
-#include <atomic>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
@@ -18,13 +14,14 @@
 #include "gtest/gtest.h"
 #include "server/credentials/temporary_folder.h"
 #include "server/credentials/test_certificates.h"
-#include "server/credentials/token_table.h"
 #include "tests/server/attend_messages.h"
 #include "tests/server/await.h"
 #include "tests/server/raw_rpc.h"
 #include "tests/server/server_process.h"
+#include "tests/server/steady_caller.h"
 #include "tests/server/stream_client.h"
 #include "tests/server/test_server.h"
+#include "tests/server/token_line.h"
 
 namespace tessera::testing {
 namespace {
@@ -46,12 +43,6 @@ constexpr char kCertificateRefused[] = "tessera_credential_reloads_total{kind=\"
 constexpr char kTokensTaken[] = "tessera_credential_reloads_total{kind=\"tokens\",result=\"taken\"}";
 constexpr char kTokensRefused[] = "tessera_credential_reloads_total{kind=\"tokens\",result=\"refused\"}";
 constexpr char kExpiry[] = "tessera_tls_certificate_expiry_timestamp_seconds";
-
-std::string TokenLine(const std::string& tenant, const std::string& token) {
-  const TokenDigest digest = DigestOf(token);
-  return absl::StrCat(tenant, " ",
-                      absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()}), "\n");
-}
 
 class SecurityTest : public ::testing::Test {
  protected:
@@ -226,33 +217,6 @@ TEST_F(SecurityTest, CallsAreTheirTokensTenants) {
   }
 }
 
-// Calls without a pause, each on a connection of its own, until it is destroyed.
-class Caller {
- public:
-  Caller(std::function<grpc::Status()> call)
-      : thread_([this, call = std::move(call)] {
-          while (!stop_) {
-            const grpc::Status status = call();
-            EXPECT_TRUE(status.ok()) << status.error_message();
-            ++calls_;
-          }
-        }) {}
-  ~Caller() {
-    stop_ = true;
-    thread_.join();
-  }
-  // Waits for another call that has begun after this was called.
-  void AwaitCalls() const {
-    const int before = calls_;
-    Await("calls", [&] { return calls_ > before + 1; });
-  }
-
- private:
-  std::atomic<bool> stop_ = false;
-  std::atomic<int> calls_ = 0;
-  std::thread thread_;
-};
-
 TEST_F(SecurityTest, CertificatesRotateUnderLoadWithoutAFailedCall) {
   ServerConfig config = MutualTls();
   // Each side trusts the old and the new authority before anyone shows a certificate of the new one.
@@ -264,9 +228,9 @@ TEST_F(SecurityTest, CertificatesRotateUnderLoadWithoutAFailedCall) {
   ASSERT_EQ(Attend(Connect(server, other_ca_->certificate(), old_client)).error_code(), Code::UNAVAILABLE);
   const auto lasting = Connect(server, both, old_client);
   {
-    const Caller old_caller([&] { return Attend(Connect(server, both, old_client)); });
-    const Caller new_caller([&] { return Attend(Connect(server, both, new_client)); });
-    const Caller lasting_caller([&] { return Attend(lasting); });
+    const SteadyCaller<grpc::Status> old_caller([&] { return Attend(Connect(server, both, old_client)); });
+    const SteadyCaller<grpc::Status> new_caller([&] { return Attend(Connect(server, both, new_client)); });
+    const SteadyCaller<grpc::Status> lasting_caller([&] { return Attend(lasting); });
     for (int rotation = 1; rotation <= 3; ++rotation) {
       const TestIdentity next = (rotation % 2 == 1 ? other_ca_ : ca_)->Issue();
       WriteIdentity(next);
@@ -274,9 +238,9 @@ TEST_F(SecurityTest, CertificatesRotateUnderLoadWithoutAFailedCall) {
       EXPECT_EQ(server.Metrics()[kExpiry], static_cast<double>(absl::ToUnixSeconds(ExpiryOf(next.certificate))));
       const std::string& roots = (rotation % 2 == 1 ? other_ca_ : ca_)->certificate();
       Await("the new certificate", [&] { return Attend(Connect(server, roots, old_client)).ok(); });
-      old_caller.AwaitCalls();
-      new_caller.AwaitCalls();
-      lasting_caller.AwaitCalls();
+      old_caller.AwaitCall();
+      new_caller.AwaitCall();
+      lasting_caller.AwaitCall();
     }
   }
   // The old authority is trusted no more: of new connections alone.
@@ -321,22 +285,22 @@ TEST_F(SecurityTest, TokensRotateUnderLoadWithoutAFailedCall) {
   const auto old_channel = ConnectWithToken(server, "old");
   const auto new_channel = ConnectWithToken(server, "new");
   {
-    const Caller old_caller([&] { return Attend(old_channel); });
+    const SteadyCaller<grpc::Status> old_caller([&] { return Attend(old_channel); });
     folder_.Write("tokens", TokenLine("ours", "old") + TokenLine("ours", "new"));
     server.AwaitMetric(kTokensTaken, 1);
     {
-      const Caller new_caller([&] { return Attend(new_channel); });
-      new_caller.AwaitCalls();
-      old_caller.AwaitCalls();
+      const SteadyCaller<grpc::Status> new_caller([&] { return Attend(new_channel); });
+      new_caller.AwaitCall();
+      old_caller.AwaitCall();
     }
   }
-  const Caller new_caller([&] { return Attend(new_channel); });
+  const SteadyCaller<grpc::Status> new_caller([&] { return Attend(new_channel); });
   folder_.Write("tokens", TokenLine("ours", "new"));
   server.AwaitMetric(kTokensTaken, 2);
   EXPECT_EQ(Attend(old_channel).error_code(), Code::UNAUTHENTICATED);
   folder_.Write("tokens", "this is no list of tokens");
   server.AwaitMetric(kTokensRefused, 1);
-  new_caller.AwaitCalls();
+  new_caller.AwaitCall();
 }
 
 TEST_F(SecurityTest, ServerWithBadFilesDoesNotStart) {

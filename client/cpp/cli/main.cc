@@ -18,6 +18,7 @@
 #include "client/cpp/cli/npy_attend.h"
 #include "client/cpp/cli/plan_tables.h"
 #include "client/cpp/flags/flag_names.h"
+#include "client/cpp/flags/security_flags.h"
 #include "client/cpp/tessera/client.h"
 
 ABSL_FLAG(std::string, target, "localhost:7171", "the server: host:port, or unix:path");
@@ -59,6 +60,8 @@ constexpr char kUsage[] = R"(the client of a Tessera server
                    arrays [tokens, heads, head_dim] of float32, float16, or bfloat16 (as ml_dtypes saves it, or its bits
                    as uint16); --q-lengths=5,9 --kv-lengths=8,9 where they hold several sequences
   tessera health   whether the server is serving
+
+With TLS: [--tls | --tls-ca=ca.crt] [--tls-certificate=own.crt --tls-private-key=own.key] [--token-file=token]
 
 Exit codes: 0 done (health: serving); 1 the server refused or failed the call; 2 the command line or a file is wrong;
 3 the server cannot be reached in time, or says that it is not serving.)";
@@ -206,6 +209,7 @@ int Main(int argc, char** argv) {
   ClientOptions options;
   options.tenant = absl::GetFlag(FLAGS_tenant);
   options.connections = absl::GetFlag(FLAGS_connections);
+  if (const absl::Status status = SetSecurity(&options); !status.ok()) return WrongUsage(status.message());
   const absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(absl::GetFlag(FLAGS_target), options);
   if (!client.ok()) return WrongUsage(client.status().message());
   if (command == "info") return RunInfo(client->get());

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "client/cpp/flags/security_flags.h"
 
 ABSL_DECLARE_FLAG(std::string, shape);
 
@@ -161,8 +162,12 @@ absl::StatusOr<LoadConfig> ConfigFromFlags() {
   config.json_path = absl::GetFlag(FLAGS_json);
   config.html_path = absl::GetFlag(FLAGS_html);
 
+  ClientOptions security;
+  absl::Status status = SetSecurity(&security);
+  config.server.credentials = security.credentials;
+  config.server.server_name = security.server_name;
   absl::StatusOr<v1::Priority> priority = ParsePriority(absl::GetFlag(FLAGS_priority));
-  absl::Status status = priority.status();
+  status.Update(priority.status());
   status.Update(ParseMode(absl::GetFlag(FLAGS_mode), &config.mode));
   status.Update(ParseTransport(absl::GetFlag(FLAGS_transport), &config.server.transport));
   status.Update(ParseArrivals(absl::GetFlag(FLAGS_ramp_arrivals), &config.ramp.process));
@@ -174,12 +179,16 @@ absl::StatusOr<LoadConfig> ConfigFromFlags() {
   return config;
 }
 
+bool IsOfThisProgram(absl::string_view file) {
+  return absl::EndsWith(file, "load/load_flags.cc") || absl::EndsWith(file, "flags/security_flags.cc");
+}
+
 std::string ServeEchoAddress() { return absl::GetFlag(FLAGS_serve_echo); }
 
 std::vector<std::pair<std::string, std::string>> FlagValues() {
   std::vector<std::pair<std::string, std::string>> values;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
-    if (!absl::EndsWith(flag->Filename(), "load/load_flags.cc") || name == "shape") continue;
+    if (!IsOfThisProgram(flag->Filename()) || name == "shape") continue;
     values.emplace_back(name, flag->CurrentValue());
   }
   std::sort(values.begin(), values.end());

@@ -9,7 +9,6 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
@@ -75,7 +74,7 @@ int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   absl::SetProgramUsageMessage(kUsage);
   absl::FlagsUsageConfig usage;
-  usage.contains_helpshort_flags = [](absl::string_view file) { return absl::EndsWith(file, "load/load_flags.cc"); };
+  usage.contains_helpshort_flags = &load::IsOfThisProgram;
   usage.contains_help_flags = usage.contains_helpshort_flags;
   absl::SetFlagsUsageConfig(usage);
   tessera::AcceptDashesInFlagNames(argc, argv);

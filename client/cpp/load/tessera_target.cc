@@ -49,6 +49,8 @@ absl::StatusOr<std::unique_ptr<TesseraTarget>> TesseraTarget::Connect(const Tess
   std::unique_ptr<TesseraTarget> target(new TesseraTarget(shapes, payloads));
   ClientOptions client_options;
   client_options.every_address = options.every_address;
+  client_options.credentials = options.credentials;
+  client_options.server_name = options.server_name;
   client_options.connections = options.connections;
   client_options.transport = options.transport;
   client_options.retry.max_attempts = options.attempts;

@@ -18,9 +18,11 @@
 namespace tessera::load {
 
 struct TesseraOptions {
-  std::string address;         // of one server, or of several between commas
-  bool every_address = false;  // each that the name has is a server
-  int connections = 4;         // to each server, of each tenant
+  std::string address;                                    // of one server, or of several between commas
+  bool every_address = false;                             // each that the name has is a server
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
+  std::string server_name;                                // as ClientOptions::server_name
+  int connections = 4;                                    // to each server, of each tenant
   Transport transport = Transport::kAuto;
   // Calls of a shape without a tenant of its own go to these in turn. Empty: no tenant.
   std::vector<std::string> tenants;

@@ -30,7 +30,11 @@ grpc::ChannelArguments CommonArguments(const Endpoint& endpoint, const ClientOpt
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(options.keepalive_timeout));
-  if (!endpoint.authority.empty()) arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, endpoint.authority);
+  if (!options.server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.server_name);
+  } else if (!endpoint.authority.empty()) {
+    arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, endpoint.authority);
+  }
   return arguments;
 }
 

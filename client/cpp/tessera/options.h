@@ -56,8 +56,10 @@ struct ClientOptions {
   // A call that ends while a stream still holds some of its bytes unsent, because the server does not read, waits this
   // long before the stream is given up, and with it the other calls on it.
   absl::Duration stall_timeout = absl::Seconds(2);
-  // Null: plain text.
+  // Null: plain text. security.h makes them of files.
   std::shared_ptr<grpc::ChannelCredentials> credentials;
+  // With TLS: the name that the server's certificate must bear. Empty: the target's host.
+  std::string server_name;
 };
 
 }  // namespace tessera

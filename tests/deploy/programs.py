@@ -55,6 +55,7 @@ class Server:
         self.process = process
         self.target = f"127.0.0.1:{ports['grpc_port']}"
         self.metrics = f"127.0.0.1:{ports['metrics_port']}"
+        self.health = f"127.0.0.1:{ports['health_port']}"
 
 
 @contextlib.contextmanager

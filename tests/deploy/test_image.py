@@ -90,7 +90,7 @@ def test_health_check_of_the_image_succeeds(running, config):
 
 
 def test_health_check_fails_where_nobody_serves(running, config):
-    asked = running.inside(*config["Healthcheck"]["Test"][1:], "--target=localhost:7172")
+    asked = running.inside(*config["Healthcheck"]["Test"][1:], "--target=localhost:7173")
     assert asked.returncode == 3
 
 

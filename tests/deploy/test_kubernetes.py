@@ -1,7 +1,10 @@
 """The manifests, built by kubectl and validated against the schemas of current Kubernetes, and against the server."""
 
+import hashlib
 import json
+import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -12,7 +15,7 @@ import yaml
 
 FOLDER = programs.ROOT / "deploy/kubernetes"
 SERVING = ["cpu", "gpu", "multi-gpu"]
-OVERLAYS = [*SERVING, "monitoring"]
+OVERLAYS = [*SERVING, "cpu-secure", "monitoring"]
 
 # From the first version with a sleep as preStop in beta, which is on by default, to the newest.
 VERSIONS = ["1.30", "1.32", "1.34", "1.35", "1.36", "1.37"]
@@ -64,6 +67,26 @@ def seconds(text):
     return int(re.fullmatch(r"(\d+)s", text)[1])
 
 
+# Flags in place of those that need the pod's cores, memory and ports.
+FOR_THIS_MACHINE = ("--backend=cpu", "--threads=1", "--drain_grace=0s", "--health_address=127.0.0.1:0")
+
+
+def answer_probes(server, resources):
+    """Asks `server` what the probes of a Deployment ask."""
+    for probe in ("startupProbe", "readinessProbe"):
+        service = deployment_of(resources)[2][probe]["grpc"]["service"]
+        asked = [programs.BIN / "tessera", "health", f"--target={server.health}", f"--service={service}"]
+        assert subprocess.run(asked, check=False).returncode == 0
+
+
+def make_certificate(folder):
+    """One certificate for server, client and authority."""
+    command = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=tessera"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-out", folder / "tls.crt", "-keyout", folder / "tls.key"]
+    subprocess.run(["openssl", *command.split(), *names], check=True, capture_output=True)
+    shutil.copy(folder / "tls.crt", folder / "ca.crt")
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_valid_in(manifests, overlay, version):
@@ -89,13 +112,37 @@ def test_server_takes_the_flags_and_answers_the_probes(manifests, overlay, tmp_p
         (tmp_path / name).write_text(text.replace("/etc/tessera/", f"{tmp_path}/"))
     (argument,) = deployment_of(manifests[overlay])[2]["args"]
     shipped = argument.replace("/etc/tessera/", f"{tmp_path}/")
-    server = (programs.BIN / "tessera-server", shipped, "--backend=cpu", "--threads=1", "--drain_grace=0s")
+    server = (programs.BIN / "tessera-server", shipped, *FOR_THIS_MACHINE)
     with programs.tessera_server(tmp_path, command=server) as started:
-        for probe in ("startupProbe", "readinessProbe"):
-            service = deployment_of(manifests[overlay])[2][probe]["grpc"]["service"]
-            asked = [programs.BIN / "tessera", "health", f"--target={started.target}", f"--service={service}"]
-            assert subprocess.run(asked, check=False).returncode == 0
+        answer_probes(started, manifests[overlay])
     assert started.process.returncode == 0
+
+
+def test_secure_overlay_asks_for_certificates_and_tokens(manifests, tmp_path):
+    """With the Secrets' files where the pod would have them."""
+    container = deployment_of(manifests["cpu-secure"])[2]
+    plain, *added = container["args"]
+    assert [plain] == deployment_of(manifests["cpu"])[2]["args"]
+    mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    volumes = {one["name"]: one for one in deployment_of(manifests["cpu-secure"])[1]["volumes"]}
+    secrets = {path: volumes[name]["secret"]["secretName"] for path, name in mounted.items() if name != "flags"}
+    assert secrets == {"/etc/tessera-tls": "tessera-tls", "/etc/tessera-tokens": "tessera-tokens"}
+    for secret in secrets:
+        (tmp_path / pathlib.Path(secret).name).mkdir()
+    make_certificate(tmp_path / "tessera-tls")
+    (tmp_path / "token").write_text("a-token\n")
+    (tmp_path / "tessera-tokens/tokens").write_text(f"tenant {hashlib.sha256(b'a-token').hexdigest()}\n")
+
+    server = (programs.BIN / "tessera-server", *(flag.replace("/etc/", f"{tmp_path}/") for flag in added))
+    with programs.tessera_server(tmp_path, *FOR_THIS_MACHINE, command=server) as started:
+        answer_probes(started, manifests["cpu-secure"])
+        tls = tmp_path / "tessera-tls"
+        asked = [programs.BIN / "tessera", "health", f"--target={started.target}", f"--tls-ca={tls}/ca.crt"]
+        own = [f"--tls-certificate={tls}/tls.crt", f"--tls-private-key={tls}/tls.key"]
+        token = f"--token-file={tmp_path}/token"
+        unreachable, refused = 3, 1
+        for flags, code in (([token], unreachable), (own, refused), ([*own, token], 0)):
+            assert subprocess.run([*asked, *flags, "--timeout=10s"], check=False).returncode == code
 
 
 @pytest.mark.parametrize("overlay", SERVING)
@@ -144,8 +191,9 @@ def test_probes_go_to_the_ports_of_the_flags(manifests, overlay):
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     flags = flags_of(manifests[overlay])
     assert flags["listen"].endswith(f":{ports['grpc']}") and flags["metrics_address"].endswith(f":{ports['metrics']}")
+    assert flags["health_address"].endswith(f":{ports['health']}")
     for probe in ("startupProbe", "readinessProbe"):
-        assert container[probe]["grpc"]["port"] == ports["grpc"]
+        assert container[probe]["grpc"]["port"] == ports["health"]
     assert container["livenessProbe"]["httpGet"]["port"] in ports
 
 
@@ -187,7 +235,7 @@ def test_everything_selects_the_pods(manifests, overlay):
     ports = {port["name"] for port in container["ports"]}
     assert {port["targetPort"] for port in the("Service", resources)["spec"]["ports"]} <= ports
     opened = {port["port"] for rule in the("NetworkPolicy", resources)["spec"]["ingress"] for port in rule["ports"]}
-    assert opened == ports
+    assert opened == ports - {"health"}  # probes come from the node, which no policy keeps out
     assert {one["port"] for one in the("PodMonitor", resources)["spec"]["podMetricsEndpoints"]} <= ports
 
 

@@ -27,6 +27,12 @@ v1::AttendHeader Header(const std::vector<uint32_t>& lengths, uint32_t heads, ui
   return header;
 }
 
+v1::AttendHeader ManyRows(uint32_t rows) {
+  v1::AttendHeader header = Header({rows}, 8, 16);
+  header.add_kv_lengths(1);
+  return header;
+}
+
 size_t QBytes(const v1::AttendHeader& header) {
   return Sum(header.q_lengths()) * header.q_heads() * header.head_dim() * ElementBytes(header);
 }

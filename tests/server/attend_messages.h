@@ -14,6 +14,9 @@ namespace tessera::testing {
 // A float32 header with these query lengths; keys are as many.
 v1::AttendHeader Header(const std::vector<uint32_t>& lengths, uint32_t heads = 2, uint32_t head_dim = 16);
 
+// One sequence of many query rows and a single key: its answer, 512 bytes a row, is large, and costs next to nothing.
+v1::AttendHeader ManyRows(uint32_t rows);
+
 // Bytes of q, and of o, as the header says; float32 or two-byte elements.
 size_t QBytes(const v1::AttendHeader& header);
 size_t KvBytes(const v1::AttendHeader& header);

@@ -160,7 +160,7 @@ TEST_F(CancellationTest, InSend) {
   StreamClient stream(server.attention());
   // The first message of the answer is here, so the call is at this station; the others, several times what flow
   // control lets through to a client that does not read, are not.
-  stream.Send(StreamMessages(1, Request(Header({8192}, 8, 16), rng_), 1 << 20));
+  stream.Send(StreamMessages(1, Request(ManyRows(8192), rng_), 1 << 20));
   const std::optional<v1::AttendStreamResponse> first = stream.Read();
   ASSERT_TRUE(first.has_value());
   ASSERT_FALSE(first->has_status());

@@ -30,7 +30,7 @@ class PressureTest : public ::testing::Test {
  protected:
   v1::AttendRequest Small() { return Request(Header({4}), rng_); }
   // Its answer, 2 MiB, is more than the connection's flow control lets through to a client that does not read.
-  v1::AttendRequest Large() { return Request(Header({4096}, 8, 16), rng_); }
+  v1::AttendRequest Large() { return Request(ManyRows(4096), rng_); }
 
   static ServerConfig Roomy() {
     ServerConfig config = TestServer::Config();

@@ -72,7 +72,7 @@ TEST_F(ProcessTest, ClientThatDoesNotReadDoesNotKeepTheProcess) {
   ASSERT_TRUE(process.serving());
   const auto stub = v1::AttentionService::NewStub(Connect(process));
   StreamClient stream(*stub);
-  stream.Send(StreamMessages(1, Request(Header({8192}, 8, 16), rng_), 1 << 20));
+  stream.Send(StreamMessages(1, Request(ManyRows(8192), rng_), 1 << 20));
   Await("the answer", [&] {
     return MetricsReader::Scrape(process.metrics_port())["tessera_stage_seconds_count{stage=\"queue\"}"] > 0;
   });

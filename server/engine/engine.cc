@@ -72,6 +72,9 @@ class Engine::Core {
   End RunAndFinish(int slot, absl::Span<const DeviceJobPtr> jobs);
   End RunOnDevice(int slot, absl::Span<const DeviceJobPtr> jobs, BatchOutcome* outcome);
 
+  // Waits for the watchdog's next look; false where there will be none. `idle` counts the looks with nothing on the
+  // device.
+  bool AwaitLook(int64_t* idle);
   // Ends the jobs that run and whose deadline has passed.
   void ExpireRunning();
   // Asks the device to stop what nobody wants any more.
@@ -83,6 +86,8 @@ class Engine::Core {
   // Ends everything, once.
   void Lose(const absl::Status& why);
 
+  bool AnyRuns() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AnyRunsOrStopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_watch_ || AnyRuns(); }
   bool AllEnded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllEndedOrHung() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -216,12 +221,7 @@ int64_t Engine::Core::LooksFor(absl::Span<const DeviceJobPtr> jobs) const {
 }
 
 void Engine::Core::Watch() {
-  for (;;) {
-    {
-      absl::MutexLock lock(&mutex_);
-      const absl::Time next = clock_->Now() + options_.watchdog_period;
-      if (clock_->AwaitWithDeadline(&mutex_, absl::Condition(&stop_watch_), next)) return;
-    }
+  for (int64_t idle = 0; AwaitLook(&idle);) {
     const absl::Time now = clock_->Now();
     while (scheduler_->ExpireOverdue() <= now) {
     }
@@ -229,6 +229,17 @@ void Engine::Core::Watch() {
     StopUnwanted();
     if (MarkHung()) Lose(absl::InternalError("a batch has hung on the device"));
   }
+}
+
+bool Engine::Core::AwaitLook(int64_t* idle) {
+  absl::MutexLock lock(&mutex_);
+  *idle = AnyRuns() ? 0 : *idle + 1;
+  if (*idle * options_.watchdog_period > kWatchedIdle) {
+    mutex_.Await(absl::Condition(this, &Core::AnyRunsOrStopping));
+    *idle = 0;
+  }
+  const absl::Time next = clock_->Now() + options_.watchdog_period;
+  return !clock_->AwaitWithDeadline(&mutex_, absl::Condition(&stop_watch_), next);
 }
 
 void Engine::Core::ExpireRunning() {
@@ -297,6 +308,10 @@ std::vector<bool> Engine::Core::Stop() {
   ended.reserve(slots_.size());
   for (const Slot& slot : slots_) ended.push_back(slot.ended);
   return ended;
+}
+
+bool Engine::Core::AnyRuns() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.running.empty(); });
 }
 
 bool Engine::Core::AllEnded() const {

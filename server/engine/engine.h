@@ -5,11 +5,12 @@
 // is run again alone, so that only the guilty one fails; results do not depend on the batch, so the others lose time
 // only.
 //
-// A watchdog thread looks every few milliseconds. It ends jobs whose deadline passes, in the queue or while they run;
-// once no job of a call of Device::Run is wanted any more, whoever ended them, it asks the device to stop; and it finds
-// a call that lasts longer than it may. A batch that hangs, like a sticky error, means that the device is lost: whoever
-// wants to know hears it first, then jobs in flight and waiting are finished with UNAVAILABLE, the scheduler is closed,
-// and the process must end.
+// A watchdog thread looks every few milliseconds while there is work, and for kWatchedIdle after it; then it sleeps
+// until a batch runs. It ends jobs whose deadline passes, in the queue or while they run; once no job of a call of
+// Device::Run is wanted any more, whoever ended them, it asks the device to stop; and it finds a call that lasts longer
+// than it may. A batch that hangs, like a sticky error, means that the device is lost: whoever wants to know hears it
+// first, then jobs in flight and waiting are finished with UNAVAILABLE, the scheduler is closed, and the process must
+// end.
 //
 // A hang is counted in looks of the watchdog, not in time: a process that was stopped, or starved of its cores, has
 // looked as little as its device's threads have run.
@@ -70,6 +71,8 @@ class Engine {
     std::function<void(const absl::Status& why)> on_fatal;
   };
 
+  // No job waits longer than this with nothing on the device: Scheduler's batch_delay is at most a second.
+  static constexpr absl::Duration kWatchedIdle = absl::Seconds(2);
   // A slot that hangs keeps the destructor this long, in real time.
   static constexpr absl::Duration kHungSlotGrace = absl::Seconds(1);
 

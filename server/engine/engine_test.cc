@@ -57,6 +57,18 @@ TEST_F(EngineTest, EverySlotRunsABatch) {
   for (const TestCallPtr& call : calls) EXPECT_TRUE(call->Await().ok());
 }
 
+TEST_F(EngineTest, WatchdogThatSleptLooksOnceABatchRuns) {
+  Start("run@2=hang");
+  EXPECT_TRUE(Send(1)->Await().ok());
+  Look(Engine::kWatchedIdle / period_ - 1);
+  clock_.Advance(period_);  // after this look it sleeps
+  const TestCallPtr call = Send(1, absl::Seconds(1));
+  device_->AwaitBatch(2);
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(call->Await().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(call->where, Job::State::kRunning);
+}
+
 TEST_F(EngineTest, DestructorRunsWhatWaits) {
   Start("run@1=hang");
   std::vector<TestCallPtr> calls;

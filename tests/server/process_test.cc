@@ -5,7 +5,10 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
 #include "tests/server/attend_messages.h"
@@ -40,6 +43,24 @@ TEST_F(ProcessTest, ServesOnThePortsThatItPrints) {
   ASSERT_TRUE(call.Await().ok()) << call.Await().error_message();
   EXPECT_LT(Error(call.request(), call.response().o()), 1e-5);
   EXPECT_EQ(MetricsReader::Scrape(process.metrics_port())["tessera_batches_total{kernel=\"cpu\"}"], 1);
+}
+
+TEST_F(ProcessTest, IdleServerSleeps) {
+  const ServerProcess process(TESSERA_SERVER, {"--backend=cpu"});
+  ASSERT_TRUE(process.serving());
+  const auto stub = v1::AttentionService::NewStub(Connect(process));
+  ASSERT_TRUE(UnaryCall(*stub, Request(Header({9}), rng_)).Await().ok());
+  // A look every 5 ms would be 200 a second.
+  absl::Time since = absl::Now();
+  int64_t sleeps = process.Sleeps();
+  Await("half a second of little to do", [&] {
+    if (absl::Now() - since < absl::Milliseconds(500)) return false;
+    const int64_t in_window = process.Sleeps() - std::exchange(sleeps, process.Sleeps());
+    since = absl::Now();
+    return in_window < 50;
+  });
+  UnaryCall call(*stub, Request(Header({9}), rng_));
+  EXPECT_TRUE(call.Await().ok()) << call.Await().error_message();
 }
 
 TEST_F(ProcessTest, SigtermSaysNotServingServesOnFinishesAndExitsWithZero) {

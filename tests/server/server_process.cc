@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/time/time.h"
@@ -90,6 +92,19 @@ int64_t ServerProcess::ResidentBytes() const {
   int64_t resident_pages = 0;
   statm >> total_pages >> resident_pages;
   return resident_pages * sysconf(_SC_PAGESIZE);
+}
+
+int64_t ServerProcess::Sleeps() const {
+  int64_t sleeps = 0;
+  std::error_code gone;  // a thread that has just ended
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/task", gone)) {
+    std::ifstream status(thread.path() / "status");
+    for (std::string field; status >> field;) {
+      int64_t count = 0;
+      if (field == "voluntary_ctxt_switches:" && status >> count) sleeps += count;
+    }
+  }
+  return sleeps;
 }
 
 }  // namespace tessera::testing

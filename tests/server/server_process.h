@@ -35,6 +35,8 @@ class ServerProcess {
   int Wait();
   // Bytes, from /proc.
   int64_t ResidentBytes() const;
+  // How often its threads have gone to sleep, from /proc.
+  int64_t Sleeps() const;
 
  private:
   pid_t pid_ = -1;

@@ -73,15 +73,17 @@ constexpr rlim_t kOtherFiles = 64;
 
 // Connections are file descriptors: takes as many as the system gives without asking for more. The bound on connections
 // that leaves room for everything else.
-int BoundedByFiles(int max_connections) {
+int BoundedByFiles(const ServerConfig& config) {
+  const int max_connections = config.max_connections;
+  const rlim_t other_files = kOtherFiles + (config.health_address.empty() ? 0 : HealthPort::kMaxConnections);
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return max_connections;
   if (limit.rlim_cur != limit.rlim_max) {
     const rlimit raised = {limit.rlim_max, limit.rlim_max};
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   }
-  if (limit.rlim_cur >= static_cast<rlim_t>(max_connections) + kOtherFiles) return max_connections;
-  const int bound = std::max(1, static_cast<int>(limit.rlim_cur) - static_cast<int>(kOtherFiles));
+  if (limit.rlim_cur >= static_cast<rlim_t>(max_connections) + other_files) return max_connections;
+  const int bound = std::max(1, static_cast<int>(limit.rlim_cur) - static_cast<int>(other_files));
   Log(LogLevel::kWarning, "connections_bounded_by_file_limit",
       {{"file_limit", limit.rlim_cur}, {"max_connections", bound}});
   return bound;
@@ -93,7 +95,7 @@ int Fail(const absl::Status& status) {
 }
 
 // The one line on standard output, for programs that start servers.
-void Announce(const Server& server, const std::vector<std::unique_ptr<Device>>& devices) {
+void Announce(const ServerConfig& config, const Server& server, const std::vector<std::unique_ptr<Device>>& devices) {
   const nlohmann::ordered_json line = {{"event", "serving"},
                                        {"grpc_port", server.grpc_port()},
                                        {"metrics_port", server.metrics_port()},
@@ -104,6 +106,10 @@ void Announce(const Server& server, const std::vector<std::unique_ptr<Device>>& 
   Log(LogLevel::kInfo, "serving",
       {{"grpc_port", server.grpc_port()},
        {"metrics_port", server.metrics_port()},
+       {"health_port", server.health_port()},
+       {"tls", !config.tls_certificate.empty()},
+       {"client_certificates", !config.tls_client_ca.empty()},
+       {"tokens", !config.token_file.empty()},
        {"version", kVersion},
        {"revision", kRevision},
        {"devices", devices.size()},
@@ -126,7 +132,7 @@ int Serve(ServerConfig config) {
     Log(LogLevel::kInfo, "stop_requested", {{"signal", signal}});
     ending.Stop();
   });
-  config.max_connections = BoundedByFiles(config.max_connections);
+  config.max_connections = BoundedByFiles(config);
 
   const absl::StatusOr<std::vector<std::unique_ptr<Device>>> devices = OpenDevices(config);
   if (!devices.ok()) return Fail(devices.status());
@@ -136,7 +142,7 @@ int Serve(ServerConfig config) {
       config, std::move(borrowed), Clock::Real(), [&ending](const absl::Status& /*why*/) { ending.DevicesLost(); });
   if (!started.ok()) return Fail(started.status());
   Server& server = **started;
-  Announce(server, *devices);
+  Announce(config, server, *devices);
 
   ending.AwaitAny();
   server.StopAccepting();

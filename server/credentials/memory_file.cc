@@ -34,7 +34,7 @@ absl::StatusOr<int> NewFile(absl::string_view contents, time_t modified) {
   if (fd < 0) return Failed("memfd_create");
   const timespec times[] = {{modified, 0}, {modified, 0}};
   if (fchmod(fd, S_IRUSR | S_IWUSR) == 0 && WriteAll(fd, contents) && futimens(fd, times) == 0) return fd;
-  const absl::Status status = Failed("writing");
+  absl::Status status = Failed("writing");
   close(fd);
   return status;
 }
@@ -59,7 +59,7 @@ absl::Status MemoryFile::Replace(absl::string_view contents) {
   if (!next.ok()) return next.status();
   // Atomic: the number leads to one file, and from then on to the other.
   const bool replaced = dup3(*next, fd_, O_CLOEXEC) >= 0;
-  const absl::Status status = replaced ? absl::OkStatus() : Failed("dup3");
+  absl::Status status = replaced ? absl::OkStatus() : Failed("dup3");
   close(*next);
   if (replaced) ++modified_;
   return status;

@@ -21,7 +21,7 @@ TemporaryFolder::~TemporaryFolder() {
 std::string TemporaryFolder::Path(absl::string_view name) const { return absl::StrCat(path_, "/", name); }
 
 std::string TemporaryFolder::Write(absl::string_view name, absl::string_view contents) const {
-  const std::string path = Path(name);
+  std::string path = Path(name);
   {
     std::ofstream file(path + ".new", std::ios::binary);
     file << contents;

@@ -22,6 +22,9 @@ class WithoutPlugins final : public grpc::ServerBuilderOption {
 
 constexpr int kMaxMessageBytes = 4 << 10;
 constexpr size_t kTransportBytes = size_t{16} << 20;
+constexpr int kMaxConcurrentStreams = 16;
+// Whoever connects for each probe and forgets to close leaves room for the next one.
+constexpr int kMaxIdleMs = 60 * 1000;
 
 }  // namespace
 
@@ -35,6 +38,8 @@ absl::StatusOr<std::unique_ptr<HealthPort>> HealthPort::Open(const std::string& 
   grpc::ResourceQuota quota("tessera_health");
   quota.Resize(kTransportBytes);
   builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxIdleMs);
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());

@@ -14,8 +14,8 @@
 
 namespace tessera {
 
-// For probes that can neither do TLS nor show a token, such as Kubernetes'. There is no other service on it, and no
-// more than kMaxConnections of memory or file descriptors to be had by it.
+// For probes that can neither do TLS nor show a token, such as Kubernetes'. There is no other service on it, no more
+// than kMaxConnections connections, and none that has been without a call for a minute.
 class HealthPort {
  public:
   // Serves at once; services are unknown until they are set. UNAVAILABLE where the port cannot be had. The observer, of

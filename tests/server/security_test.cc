@@ -16,6 +16,7 @@
 #include "server/credentials/test_certificates.h"
 #include "tests/server/attend_messages.h"
 #include "tests/server/await.h"
+#include "tests/server/connection.h"
 #include "tests/server/raw_rpc.h"
 #include "tests/server/server_process.h"
 #include "tests/server/steady_caller.h"
@@ -379,6 +380,20 @@ TEST_F(HealthPortTest, SaysNotServingOnceTheDeviceIsLost) {
   EXPECT_EQ(Attend(server.channel()).error_code(), Code::UNAVAILABLE);
   EXPECT_FALSE(server.AwaitFatal().ok());
   ExpectHealth(probe, kNotServing);
+}
+
+TEST_F(HealthPortTest, HasConnectionsOfItsOwn) {
+  ServerConfig config = TestServer::Config();
+  config.health_address = "127.0.0.1:0";
+  config.max_connections = 1;
+  TestServer server("", config);
+  const Connection only(server.server().grpc_port());
+  ASSERT_FALSE(only.ClosedAtOnce());
+  ASSERT_TRUE(Connection(server.server().grpc_port()).ClosedAtOnce());
+  ExpectHealth(Probe(server), kServing);
+  std::vector<Connection> probes;
+  for (size_t i = 0; i <= HealthPort::kMaxConnections; ++i) probes.emplace_back(server.server().health_port());
+  EXPECT_TRUE(probes.back().ClosedAtOnce());
 }
 
 TEST_F(HealthPortTest, PortInUseIsAnError) {

@@ -38,7 +38,7 @@ as_root() {
 packages=(
   g++ cmake ninja-build ccache mold git curl
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
-  libssl-dev prometheus-cpp-dev libcurl4-openssl-dev zlib1g-dev libhwy-dev nlohmann-json3-dev libspdlog-dev
+  libssl-dev openssl prometheus-cpp-dev libcurl4-openssl-dev zlib1g-dev libhwy-dev nlohmann-json3-dev libspdlog-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-venv python3-pip
 )

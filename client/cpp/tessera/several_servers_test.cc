@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "client/cpp/tessera/client.h"
+#include "client/cpp/tessera/client_test_call.h"
 #include "client/cpp/tessera/fake_server.h"
-#include "client/cpp/tessera/test_call.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // For tests: a call that owns its tensors.
-#ifndef TESSERA_CLIENT_CPP_TESSERA_TEST_CALL_H_
-#define TESSERA_CLIENT_CPP_TESSERA_TEST_CALL_H_
+#ifndef TESSERA_CLIENT_CPP_TESSERA_CLIENT_TEST_CALL_H_
+#define TESSERA_CLIENT_CPP_TESSERA_CLIENT_TEST_CALL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -67,4 +67,4 @@ class TestCall {
 
 }  // namespace tessera
 
-#endif  // TESSERA_CLIENT_CPP_TESSERA_TEST_CALL_H_
+#endif  // TESSERA_CLIENT_CPP_TESSERA_CLIENT_TEST_CALL_H_

@@ -49,8 +49,11 @@ absl::Status FillEntry(const AttentionParams& params, const SequenceView& sequen
   entry.k_strides = Convert(sequence.k_strides);
   entry.v_strides = Convert(sequence.v_strides);
   if (encoder == nullptr) return absl::OkStatus();
-  absl::Status status = encoder->EncodeQueries(params, sequence, entry.shape.group, entry.shape.tokens_per_unit,
-                                               kernel.head_dim, &entry.q_map);
+  absl::Status status =
+      encoder->EncodeQueries(params, sequence.q, sequence.q_strides, sequence.q_len, entry.shape.group,
+                             entry.shape.tokens_per_unit, kernel.head_dim, &entry.q_map);
+  status.Update(encoder->EncodeQueries(params, sequence.o, sequence.o_strides, sequence.q_len, entry.shape.group,
+                                       entry.shape.tokens_per_unit, kernel.head_dim, &entry.o_map));
   if (sequence.kv_len > 0) {
     status.Update(encoder->EncodeKeys(params, sequence.k, sequence.k_strides, sequence.kv_len, kernel.tile_keys,
                                       kernel.head_dim, &entry.k_map));

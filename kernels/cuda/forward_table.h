@@ -44,6 +44,7 @@ struct SequenceEntry {
   TensorMap q_map;  // [heads, tokens, group, head_dim]
   TensorMap k_map;  // [heads, tokens, head_dim]
   TensorMap v_map;
+  TensorMap o_map;  // as q_map
   SequenceShape shape;
   const void* q;
   const void* k;

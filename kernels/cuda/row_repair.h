@@ -17,10 +17,11 @@
 
 namespace tessera::cuda {
 
-// Writes o[token, q_head] and returns the row's LSE. By one whole warp; keys: those that the row sees.
-template <typename Element>
+// Computes the output of one row, writes column c to *place(c) and returns the row's LSE. By one whole warp; keys:
+// those that the row sees.
+template <typename Element, typename Place>
 __device__ __noinline__ float RepairRow(const SequenceEntry& entry, int32_t token, int32_t q_head, int32_t kv_head,
-                                        int32_t head_dim, ScoreMap score_map, KeyRange keys) {
+                                        int32_t head_dim, ScoreMap score_map, KeyRange keys, Place place) {
   constexpr int kChunks = 8;  // 32 columns each, up to head_dim 256
   const int lane = threadIdx.x % 32;
   const Element* q =
@@ -62,14 +63,22 @@ __device__ __noinline__ float RepairRow(const SequenceEntry& entry, int32_t toke
     }
   }
   const float inverse = l == 0.0f ? 0.0f : ptx::Reciprocal(l);
-  Element* o =
-      static_cast<Element*>(entry.shape.o) + token * entry.shape.o_strides.token + q_head * entry.shape.o_strides.head;
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
     const int column = 32 * c + lane;
-    if (column < head_dim) o[column] = static_cast<Element>(output[c] * inverse);
+    if (column < head_dim) *place(column) = static_cast<Element>(output[c] * inverse);
   }
   return l == 0.0f ? -INFINITY : m * kLn2 + logf(l);
+}
+
+// The same, with the row at its place in global memory.
+template <typename Element>
+__device__ __forceinline__ float RepairRow(const SequenceEntry& entry, int32_t token, int32_t q_head, int32_t kv_head,
+                                           int32_t head_dim, ScoreMap score_map, KeyRange keys) {
+  Element* o =
+      static_cast<Element*>(entry.shape.o) + token * entry.shape.o_strides.token + q_head * entry.shape.o_strides.head;
+  const auto place = [o](int column) { return o + column; };
+  return RepairRow<Element>(entry, token, q_head, kv_head, head_dim, score_map, keys, place);
 }
 
 }  // namespace tessera::cuda

@@ -46,17 +46,17 @@ absl::StatusOr<TensorMapEncoder> TensorMapEncoder::Create() {
   return TensorMapEncoder(encode);
 }
 
-absl::Status TensorMapEncoder::EncodeQueries(const AttentionParams& params, const SequenceView& sequence, int group,
-                                             int tokens, int kernel_head_dim, TensorMap* map) const {
+absl::Status TensorMapEncoder::EncodeQueries(const AttentionParams& params, const void* data, const Strides& strides,
+                                             int64_t q_len, int group, int tokens, int kernel_head_dim,
+                                             TensorMap* map) const {
   const uint64_t heads = static_cast<uint64_t>(params.q_heads / group);
   const uint64_t sizes[] = {static_cast<uint64_t>(params.head_dim), static_cast<uint64_t>(group),
-                            static_cast<uint64_t>(sequence.q_len), heads};
-  const Strides& strides = sequence.q_strides;
-  const uint64_t byte_strides[] = {ByteStride(strides.head, group), ByteStride(strides.token, sequence.q_len),
+                            static_cast<uint64_t>(q_len), heads};
+  const uint64_t byte_strides[] = {ByteStride(strides.head, group), ByteStride(strides.token, q_len),
                                    ByteStride(strides.head * group, static_cast<int64_t>(heads))};
   const uint32_t box[] = {static_cast<uint32_t>(tile::SlabWidth(kernel_head_dim)), static_cast<uint32_t>(group),
                           static_cast<uint32_t>(tokens), 1};
-  return Encode(params.dtype, 4, sequence.q, sizes, byte_strides, box, map);
+  return Encode(params.dtype, 4, data, sizes, byte_strides, box, map);
 }
 
 absl::Status TensorMapEncoder::EncodeKeys(const AttentionParams& params, const void* data, const Strides& strides,

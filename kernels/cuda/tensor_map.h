@@ -18,9 +18,9 @@ class TensorMapEncoder {
   // UNAVAILABLE where the driver lacks the function.
   static absl::StatusOr<TensorMapEncoder> Create();
 
-  // Queries: `group` consecutive heads are stacked within a token; box [1, tokens, group, slab].
-  absl::Status EncodeQueries(const AttentionParams& params, const SequenceView& sequence, int group, int tokens,
-                             int kernel_head_dim, TensorMap* map) const;
+  // Queries or outputs: `group` consecutive heads are stacked within a token; box [1, tokens, group, slab].
+  absl::Status EncodeQueries(const AttentionParams& params, const void* data, const Strides& strides, int64_t q_len,
+                             int group, int tokens, int kernel_head_dim, TensorMap* map) const;
 
   // Keys or values; box [1, tokens, slab].
   absl::Status EncodeKeys(const AttentionParams& params, const void* data, const Strides& strides, int64_t kv_len,
@@ -35,7 +35,7 @@ class TensorMapEncoder {
   void* encode_;  // cuTensorMapEncodeTiled
 };
 
-// Whether the copy engine can read this tensor: 16-byte aligned start and strides, strides under 2^40 bytes.
+// Whether the copy engine can read and write this tensor: 16-byte aligned start and strides, strides under 2^40 bytes.
 bool CopyEngineReads(const void* data, const Strides& strides, int64_t tokens, int64_t heads);
 
 }  // namespace tessera::cuda

@@ -112,17 +112,47 @@ TEST_F(TensorMapTest, QueriesStackTheHeadsOfAToken) {
         .dtype = DType::kBFloat16, .q_heads = heads, .kv_heads = 2, .head_dim = 104, .scale = 1.0f};
     const Tensor tensor(kTokens, heads, 104, {heads * 112 + 16, 112}, random_);
     const DeviceArray<uint16_t> device(tensor.host);
-    SequenceView sequence;
-    sequence.q_len = kTokens;
-    sequence.q = device.data();
-    sequence.q_strides = tensor.strides;
     TensorMap map;
-    ASSERT_TRUE(encoder_->EncodeQueries(params, sequence, group, tokens_per_box, kKernelHeadDim, &map).ok());
+    ASSERT_TRUE(
+        encoder_
+            ->EncodeQueries(params, device.data(), tensor.strides, kTokens, group, tokens_per_box, kKernelHeadDim, &map)
+            .ok());
     for (int first : {0, kTokens - 3}) {
       SCOPED_TRACE(::testing::Message() << "group " << group << " from " << first);
       ExpectBox(map, rows, 64, kKernelHeadDim, first, 1, ProbeQueries,
                 [&](int row, int c) { return tensor.At(first + row / group, group + row % group, c); });
     }
+  }
+}
+
+TEST_F(TensorMapTest, OutputsThatDoNotExistAreNotWritten) {
+  constexpr int kTokens = 40, kKernelHeadDim = 128, kHeadDim = 104;
+  const int width = tile::SlabWidth(kKernelHeadDim);
+  for (int group : {1, 2, 5, 16}) {
+    const int heads = 2 * group, tokens_per_box = 64 / group, rows = tokens_per_box * group;
+    const AttentionParams params = {
+        .dtype = DType::kBFloat16, .q_heads = heads, .kv_heads = 2, .head_dim = kHeadDim, .scale = 1.0f};
+    Tensor tensor(kTokens, heads, kHeadDim, {heads * 112 + 16, 112}, random_);
+    std::vector<uint16_t> image(64 * kKernelHeadDim);
+    for (uint16_t& element : image) element = static_cast<uint16_t>(random_());
+    const DeviceArray<uint16_t> device(tensor.host), device_image(image);
+    TensorMap map;
+    ASSERT_TRUE(
+        encoder_
+            ->EncodeQueries(params, device.data(), tensor.strides, kTokens, group, tokens_per_box, kKernelHeadDim, &map)
+            .ok());
+    const DeviceArray<TensorMap> device_map({map});
+    const int first = kTokens - 3;
+    ASSERT_EQ(StoreOutputs({device_map.data(), kKernelHeadDim / width, width, 64 * width * 2, rows * width * 2, first,
+                            1, reinterpret_cast<unsigned char*>(device_image.data())}),
+              cudaSuccess);
+    for (int row = 0; row < rows && first + row / group < kTokens; ++row) {
+      for (int c = 0; c < kHeadDim; ++c) {
+        tensor.host[tensor.Index(first + row / group, group + row % group, c)] =
+            image[SlabImageIndex(64, kKernelHeadDim, row, c)];
+      }
+    }
+    EXPECT_EQ(device.Read(), tensor.host) << "group " << group;
   }
 }
 

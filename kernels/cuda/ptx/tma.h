@@ -36,6 +36,21 @@ __device__ __forceinline__ void TmaLoad4d(void* shared, const void* tensor_map, 
       : "memory");
 }
 
+// shared -> global, in the calling thread's current group of stores. What the box has outside the tensor is left out.
+// Ordinary stores to `shared` need FenceProxyAsyncShared before.
+__device__ __forceinline__ void TmaStore4d(const void* tensor_map, const void* shared, int32_t c0, int32_t c1,
+                                           int32_t c2, int32_t c3) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(tensor_map),
+               "r"(SharedAddress(shared)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
+}
+
+// Ends the thread's group and waits until all its stores have read their shared memory, which may then be overwritten.
+__device__ __forceinline__ void TmaStoreDrain() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
 }  // namespace tessera::ptx
 
 #endif  // TESSERA_KERNELS_CUDA_PTX_TMA_H_

@@ -38,6 +38,20 @@ __global__ void Probe(const BoxProbe probe) {
   for (int i = threadIdx.x; i < bytes; i += blockDim.x) probe.image[i] = box[i];
 }
 
+__global__ void Store(const BoxProbe probe) {
+  extern __shared__ unsigned char dynamic_shared[];
+  unsigned char* box = dynamic_shared + (1024 - ptx::SharedAddress(dynamic_shared) % 1024) % 1024;
+  for (int i = threadIdx.x; i < probe.slabs * probe.slab_bytes; i += blockDim.x) box[i] = probe.image[i];
+  ptx::FenceProxyAsyncShared();
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  ptx::FenceTensorMapAcquire(probe.map);
+  for (int slab = 0; slab < probe.slabs; ++slab) {
+    ptx::TmaStore4d(probe.map, box + slab * probe.slab_bytes, slab * probe.slab_width, 0, probe.token, probe.head);
+  }
+  ptx::TmaStoreDrain();
+}
+
 template <bool kQueries>
 cudaError_t Launch(const BoxProbe& probe) {
   const cudaError_t error =
@@ -51,5 +65,12 @@ cudaError_t Launch(const BoxProbe& probe) {
 
 cudaError_t ProbeKeys(const BoxProbe& probe) { return Launch<false>(probe); }
 cudaError_t ProbeQueries(const BoxProbe& probe) { return Launch<true>(probe); }
+
+cudaError_t StoreOutputs(const BoxProbe& probe) {
+  const cudaError_t error = cudaFuncSetAttribute(Store, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error != cudaSuccess) return error;
+  Store<<<1, 128, kSharedBytes>>>(probe);
+  return cudaGetLastError();
+}
 
 }  // namespace tessera::cuda

@@ -1,4 +1,4 @@
-// Loads one box by the copy engine and hands back the bytes that it left in shared memory.
+// One box moved by the copy engine: into shared memory, whose bytes are handed back, or from there.
 #ifndef TESSERA_KERNELS_CUDA_TESTING_TENSOR_MAP_PROBE_H_
 #define TESSERA_KERNELS_CUDA_TESTING_TENSOR_MAP_PROBE_H_
 
@@ -10,7 +10,7 @@
 
 namespace tessera::cuda {
 
-// A box of `slabs` loads, each slab_width columns after the one before it. Slabs lie slab_bytes apart in shared memory
+// A box of `slabs` copies, each slab_width columns after the one before it. Slabs lie slab_bytes apart in shared memory
 // and loads fill the first box_bytes of each; the rest is left as it was, all bytes kUnloaded.
 struct BoxProbe {
   const TensorMap* map;  // in device memory
@@ -28,6 +28,9 @@ inline constexpr unsigned char kUnloaded = 0xAB;
 // By TmaLoad3d, a map of EncodeKeys; by TmaLoad4d, one of EncodeQueries. At most 96 KiB.
 cudaError_t ProbeKeys(const BoxProbe& probe);
 cudaError_t ProbeQueries(const BoxProbe& probe);
+
+// Stores the image by TmaStore4d, a map of EncodeQueries.
+cudaError_t StoreOutputs(const BoxProbe& probe);
 
 }  // namespace tessera::cuda
 

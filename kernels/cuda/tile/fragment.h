@@ -29,6 +29,22 @@ __device__ __forceinline__ uint32_t Pack<__nv_bfloat16>(float low, float high) {
   return reinterpret_cast<const uint32_t&>(packed);
 }
 
+// `mark` where both elements of `packed` are finite and mark is 0; otherwise not 0.
+template <typename Element>
+__device__ __forceinline__ uint32_t MarkNotFinite(uint32_t mark, uint32_t packed);
+
+template <>
+__device__ __forceinline__ uint32_t MarkNotFinite<__half>(uint32_t mark, uint32_t packed) {
+  asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(mark) : "r"(packed), "r"(0));  // 0 * inf and 0 * NaN are NaN
+  return mark;
+}
+
+template <>
+__device__ __forceinline__ uint32_t MarkNotFinite<__nv_bfloat16>(uint32_t mark, uint32_t packed) {
+  asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(mark) : "r"(packed), "r"(0));
+  return mark;
+}
+
 // An accumulator fragment of kColumns columns, rounded, as the A operand of kColumns / 16 products: p[4 * step + ...].
 template <typename Element, int kFloats>
 __device__ __forceinline__ void PackOperand(uint32_t (&p)[kFloats / 2], const float (&c)[kFloats]) {

@@ -77,5 +77,38 @@ void ExpectRoundedPairs() {
 TEST(FragmentTest, OperandsAreRoundedPairsInOrderFp16) { ExpectRoundedPairs<__half>(); }
 TEST(FragmentTest, OperandsAreRoundedPairsInOrderBf16) { ExpectRoundedPairs<__nv_bfloat16>(); }
 
+template <typename Element>
+__global__ void Mark(const float* values, int pairs, uint32_t* mark) {
+  uint32_t seen = 0;
+  for (int i = 0; i < pairs; ++i) {
+    seen = tile::MarkNotFinite<Element>(seen, tile::Pack<Element>(values[2 * i], values[2 * i + 1]));
+  }
+  *mark = seen;
+}
+
+template <typename Element>
+bool Marks(const std::vector<float>& values) {
+  const DeviceArray<float> in(values);
+  const DeviceArray<uint32_t> mark(std::vector<uint32_t>(1, 0xABABABAB));
+  Mark<Element><<<1, 1>>>(in.data(), static_cast<int>(values.size() / 2), mark.data());
+  return mark.Read()[0] != 0;
+}
+
+template <typename Element>
+void ExpectMarks() {
+  const std::vector<float> finite = {0.0f, -0.0f, 1.0f, -1.0f, 60000.0f, -60000.0f, 1e-7f, -1e-7f};
+  EXPECT_FALSE(Marks<Element>(finite));
+  for (size_t place = 0; place < finite.size(); ++place) {
+    for (float value : {INFINITY, -INFINITY, NAN}) {
+      std::vector<float> values = finite;
+      values[place] = value;
+      EXPECT_TRUE(Marks<Element>(values)) << value << " at " << place;
+    }
+  }
+}
+
+TEST(FragmentTest, WhatIsNotFiniteIsMarkedFp16) { ExpectMarks<__half>(); }
+TEST(FragmentTest, WhatIsNotFiniteIsMarkedBf16) { ExpectMarks<__nv_bfloat16>(); }
+
 }  // namespace
 }  // namespace tessera::cuda

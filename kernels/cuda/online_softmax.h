@@ -52,14 +52,18 @@ class OnlineSoftmax {
     }
   }
 
-  // After the last block: inverse[i] = 1 / l, 0 for a row without keys; lse[i], natural, -inf for such a row.
-  __device__ __forceinline__ void Finish(float factor_log2, float (&inverse)[2], float (&lse)[2]) const {
+  // After the last block, before Inverse and Lse.
+  __device__ __forceinline__ void SumQuads() {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float l = tile::QuadSum(l_[i]);
-      inverse[i] = l == 0.0f ? 0.0f : ptx::Reciprocal(l);
-      lse[i] = l == 0.0f ? -INFINITY : m_[i] * (factor_log2 * kLn2) + logf(l);
-    }
+    for (int i = 0; i < 2; ++i) l_[i] = tile::QuadSum(l_[i]);
+  }
+
+  // 1 / l of row i; 0 for a row without keys.
+  __device__ __forceinline__ float Inverse(int i) const { return l_[i] == 0.0f ? 0.0f : ptx::Reciprocal(l_[i]); }
+
+  // Natural; -inf for a row without keys.
+  __device__ __forceinline__ float Lse(int i, float factor_log2) const {
+    return l_[i] == 0.0f ? -INFINITY : m_[i] * (factor_log2 * kLn2) + logf(l_[i]);
   }
 
  private:
@@ -67,19 +71,25 @@ class OnlineSoftmax {
   float l_[2];
 };
 
+// Bit j set where key 8 * j lies in begin <= key < end. REQUIRES: j < 31 for the bits that matter.
+__device__ __forceinline__ uint32_t VisibleGroups(int32_t begin, int32_t end) {
+  const auto below = [](int32_t key) { return (1u << min(max((key + 7) >> 3, 0), 31)) - 1; };
+  return below(end) & ~below(begin);
+}
+
 // Sets the scores of keys outside of a row's range to -inf. Fragment columns are keys first_key + 8 * j + 2 * t + b.
 template <int kFloats>
 __device__ __forceinline__ void MaskScores(float (&s)[kFloats], const KeyRange (&rows)[2], int32_t first_key, int t) {
+  static_assert(kFloats / 4 < 31);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const int32_t begin = rows[i].begin - first_key - 2 * t;
-    const int32_t end = rows[i].end - first_key - 2 * t;
 #pragma unroll
-    for (int j = 0; j < kFloats / 4; ++j) {
+    for (int b = 0; b < 2; ++b) {
+      const int32_t column = first_key + 2 * t + b;
+      const uint32_t visible = VisibleGroups(rows[i].begin - column, rows[i].end - column);
 #pragma unroll
-      for (int b = 0; b < 2; ++b) {
-        const int32_t column = 8 * j + b;
-        if (column < begin || column >= end) s[4 * j + 2 * i + b] = -INFINITY;
+      for (int j = 0; j < kFloats / 4; ++j) {
+        if ((visible >> j & 1) == 0) s[4 * j + 2 * i + b] = -INFINITY;
       }
     }
   }

@@ -46,8 +46,11 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kBlocks)
   uint32_t broken = 0;  // bit 2 * group + i
 #pragma unroll
   for (int group = 0; group < Traits::kRowGroups; ++group) {
-    float inverse[2], lse[2];
-    rows.softmax[group].Finish(launch.score_map.factor_log2, inverse, lse);
+    OnlineSoftmax& softmax = rows.softmax[group];
+    softmax.SumQuads();
+    const float inverse[2] = {softmax.Inverse(0), softmax.Inverse(1)};
+    const float factor = launch.score_map.factor_log2;
+    const float lse[2] = {softmax.Lse(0, factor), softmax.Lse(1, factor)};
     broken |= StoreRows<Element>(launch, tile, first_row + group * kMmaRows, rows.o[group], inverse, lse) << 2 * group;
   }
   // Only where a block was masked can a hidden value have reached a row. After all stores: the call keeps few

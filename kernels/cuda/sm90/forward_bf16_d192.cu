@@ -3,6 +3,6 @@
 
 namespace tessera::cuda::sm90 {
 
-const ForwardKernelEntry kForwardBf16D192 = EntryOf<ForwardTraits<__nv_bfloat16, 192, 128, 112, 2>>();
+const ForwardKernelEntry kForwardBf16D192 = EntryOf<ForwardTraits<__nv_bfloat16, 192, 128, 112, 2, 1>>();
 
 }  // namespace tessera::cuda::sm90

@@ -3,6 +3,6 @@
 
 namespace tessera::cuda::sm90 {
 
-const ForwardKernelEntry kForwardBf16D256 = EntryOf<ForwardTraits<__nv_bfloat16, 256, 128, 80, 2>>();
+const ForwardKernelEntry kForwardBf16D256 = EntryOf<ForwardTraits<__nv_bfloat16, 256, 128, 80, 2, 1>>();
 
 }  // namespace tessera::cuda::sm90

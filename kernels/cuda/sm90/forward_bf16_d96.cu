@@ -3,6 +3,6 @@
 
 namespace tessera::cuda::sm90 {
 
-const ForwardKernelEntry kForwardBf16D96 = EntryOf<ForwardTraits<__nv_bfloat16, 96, 128, 128, 2>>();
+const ForwardKernelEntry kForwardBf16D96 = EntryOf<ForwardTraits<__nv_bfloat16, 96, 128, 128, 2, 2>>();
 
 }  // namespace tessera::cuda::sm90

@@ -3,6 +3,6 @@
 
 namespace tessera::cuda::sm90 {
 
-const ForwardKernelEntry kForwardFp16D128Narrow = EntryOf<ForwardTraits<__half, 128, 128, 128, 2>>();
+const ForwardKernelEntry kForwardFp16D128Narrow = EntryOf<ForwardTraits<__half, 128, 128, 128, 2, 2>>();
 
 }  // namespace tessera::cuda::sm90

@@ -3,6 +3,6 @@
 
 namespace tessera::cuda::sm90 {
 
-const ForwardKernelEntry kForwardFp16D128Wide = EntryOf<ForwardTraits<__half, 128, 128, 176, 2>>();
+const ForwardKernelEntry kForwardFp16D128Wide = EntryOf<ForwardTraits<__half, 128, 128, 176, 2, 1>>();
 
 }  // namespace tessera::cuda::sm90

@@ -3,6 +3,6 @@
 
 namespace tessera::cuda::sm90 {
 
-const ForwardKernelEntry kForwardFp16D256 = EntryOf<ForwardTraits<__half, 256, 128, 80, 2>>();
+const ForwardKernelEntry kForwardFp16D256 = EntryOf<ForwardTraits<__half, 256, 128, 80, 2, 1>>();
 
 }  // namespace tessera::cuda::sm90

@@ -10,6 +10,7 @@
 #include "kernels/cuda/sm90/epilogue.h"
 #include "kernels/cuda/sm90/load.h"
 #include "kernels/cuda/sm90/mainloop.h"
+#include "kernels/cuda/sm90/store.h"
 #include "kernels/cuda/sm90/tile_scheduler.h"
 #include "kernels/cuda/sm90/traits.h"
 
@@ -17,9 +18,12 @@ namespace tessera::cuda::sm90 {
 
 template <typename Traits>
 __device__ __forceinline__ void InitBarriers(SharedStorage<Traits>& storage) {
-  for (int warpgroup = 0; warpgroup < Traits::kConsumers; ++warpgroup) {
-    ptx::BarrierInit(&storage.q_full[warpgroup], 1);
-    ptx::BarrierInit(&storage.q_empty[warpgroup], 4);
+  for (int buffer = 0; buffer < Traits::kQueryBuffers; ++buffer) {
+    for (int warpgroup = 0; warpgroup < Traits::kConsumers; ++warpgroup) {
+      ptx::BarrierInit(&storage.q_full[buffer][warpgroup], 1);
+      ptx::BarrierInit(&storage.q_empty[buffer][warpgroup], Traits::kStagesOutput ? 1 : 4);
+      ptx::BarrierInit(&storage.o_full[buffer][warpgroup], 4);
+    }
   }
   for (int stage = 0; stage < Traits::kStages; ++stage) {
     ptx::BarrierInit(&storage.k_full[stage], 1);
@@ -29,19 +33,19 @@ __device__ __forceinline__ void InitBarriers(SharedStorage<Traits>& storage) {
   }
   for (int slot = 0; slot < kTileSlots; ++slot) {
     ptx::BarrierInit(&storage.tile_full[slot], 1);
-    ptx::BarrierInit(&storage.tile_empty[slot], Traits::kConsumerWarps + 1);
+    ptx::BarrierInit(&storage.tile_empty[slot], Traits::kConsumerWarps + (Traits::kStagesOutput ? 3 : 2));
   }
   ptx::BarrierInit(&storage.tile_wanted, 1);
   ptx::FenceBarrierInit();
 }
 
-template <typename Traits>
+template <typename Traits, bool kMapsScores>
 __device__ __forceinline__ void Consume(const ForwardLaunch& launch, SharedStorage<Traits>& storage, int warpgroup) {
   using Element = typename Traits::Element;
   constexpr int kOutputs = Traits::kHeadDim / 2;
   const int lane = threadIdx.x % 32;
   const int first_row = warpgroup * kMmaRows + threadIdx.x % kWarpgroup / 32 * 16 + lane / 4;
-  Mainloop<Traits> mainloop(launch, storage, warpgroup);
+  Mainloop<Traits, kMapsScores> mainloop(launch, storage, warpgroup);
   RingCursor<kTileSlots> tiles;
   float s[Traits::kTileKeys / 2];
   ptx::BarrierWait(&storage.tile_full[tiles.index()], tiles.parity());
@@ -62,21 +66,27 @@ __device__ __forceinline__ void Consume(const ForwardLaunch& launch, SharedStora
     mainloop.Begin(has_tile, s);
     mainloop.End(p, o);
 
-    const RowPlace places[2] = {PlaceRow(info, first_row), PlaceRow(info, first_row + 8)};
-    float inverse[2], lse[2];
-    softmax.Finish(launch.score_map.factor_log2, inverse, lse);
-    StoreRows<Element>(info, places, o, inverse, lse, launch.head_dim, lane % 4);
-    if (info.hides_values) {
-      RepairRows<Element>(launch.sequences[info.sequence], places, o, launch);
+    softmax.SumQuads();
+    const float inverse[2] = {softmax.Inverse(0), softmax.Inverse(1)};
+    uint32_t not_finite[2];
+    if constexpr (Traits::kStagesOutput) {
+      unsigned char* const stage = mainloop.OutputStage();
+      StageRows<Traits>(o, inverse, stage, not_finite);
+      if (info.hides_values) RepairRows<Element>(info, first_row, not_finite, launch, StagedRows<Traits>{stage});
+      mainloop.PassOutputStage();
+    } else {
+      StoreRows<Element>(info, first_row, o, inverse, launch.head_dim, not_finite);
+      if (info.hides_values) RepairRows<Element>(info, first_row, not_finite, launch, GlobalRows<Element>{info.shape});
     }
+    if (info.shape.lse != nullptr) StoreLse(info, first_row, softmax, launch.score_map.factor_log2);
     __syncwarp();
     if (lane == 0) ptx::BarrierArrive(tile_empty);
   }
   ptx::WgmmaWait<0>();
 }
 
-// One block a multiprocessor; each takes tiles until none is left.
-template <typename Traits>
+// One block a multiprocessor; each takes tiles until none is left. kMapsScores: launch.score_map.applies.
+template <typename Traits, bool kMapsScores>
 __global__ void __launch_bounds__(Traits::kThreads, 1) ForwardKernel(const __grid_constant__ ForwardLaunch launch) {
   extern __shared__ unsigned char dynamic_shared[];
   const uint32_t misaligned = ptx::SharedAddress(dynamic_shared) % 1024;
@@ -92,11 +102,15 @@ __global__ void __launch_bounds__(Traits::kThreads, 1) ForwardKernel(const __gri
     if (threadIdx.x / 32 == 0) {
       TileScheduler<Traits>(launch, storage).Run();
     } else if (threadIdx.x == 32) {
-      Loader<Traits>(launch, storage).Run();
+      KeyValueLoader<Traits>(launch, storage).Run();
+    } else if (threadIdx.x == 64) {
+      QueryLoader<Traits>(launch, storage).Run();
+    } else if (threadIdx.x == 96 && Traits::kStagesOutput) {
+      OutputStorer<Traits>(launch, storage).Run();
     }
   } else {
     ptx::RegistersIncrease<Traits::kConsumerRegisters>();
-    Consume<Traits>(launch, storage, warpgroup - 1);
+    Consume<Traits, kMapsScores>(launch, storage, warpgroup - 1);
   }
 }
 

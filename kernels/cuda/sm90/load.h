@@ -1,7 +1,8 @@
-// The load warp: keeps the copy engine ahead of the consumers.
+// The load warps: keep the copy engine ahead of the consumers, one with Q, one with K and V.
 //
-// For each tile it loads the last K block and Q, then K and V blocks downwards. Every buffer has a full barrier (the
-// copy's bytes have arrived) and an empty one (every consumer warp has read it).
+// For each tile the one loads Q as soon as the tile is known and a buffer is free; the other loads the last K block,
+// then K and V blocks downwards. Every buffer has a full barrier (the copy's bytes have arrived) and an empty one (it
+// has been read).
 #ifndef TESSERA_KERNELS_CUDA_SM90_LOAD_H_
 #define TESSERA_KERNELS_CUDA_SM90_LOAD_H_
 
@@ -11,25 +12,68 @@
 
 namespace tessera::cuda::sm90 {
 
+// Calls visit(tile) for each tile of the block. By one thread.
+template <typename Traits, typename Visit>
+__device__ __forceinline__ void ForEachTile(SharedStorage<Traits>& storage, Visit visit) {
+  RingCursor<kTileSlots> tiles;
+  for (;;) {
+    ptx::BarrierWait(&storage.tile_full[tiles.index()], tiles.parity());
+    const TileInfo& info = storage.tile[tiles.index()];
+    if (info.sequence < 0) return;
+    visit(info);
+    ptx::BarrierArrive(&storage.tile_empty[tiles.index()]);
+    tiles.Advance();
+  }
+}
+
 template <typename Traits>
-class Loader {
+class QueryLoader {
  public:
   using Storage = SharedStorage<Traits>;
   using QLayout = typename Traits::QLayout;
-  using KvLayout = typename Traits::KvLayout;
 
-  __device__ Loader(const ForwardLaunch& launch, Storage& storage) : launch_(launch), storage_(storage) {}
+  __device__ QueryLoader(const ForwardLaunch& launch, Storage& storage) : launch_(launch), storage_(storage) {}
 
   // By one thread.
   __device__ void Run() {
-    for (;;) {
-      ptx::BarrierWait(&storage_.tile_full[tiles_.index()], tiles_.parity());
-      const TileInfo& info = storage_.tile[tiles_.index()];
-      if (info.sequence < 0) return;
-      Load(info);
-      ptx::BarrierArrive(&storage_.tile_empty[tiles_.index()]);
-      tiles_.Advance();
+    ForEachTile(storage_, [this](const TileInfo& info) { Load(info); });
+  }
+
+ private:
+  // Each warpgroup's rows on their own: the first to be done with its tile need not wait for the others.
+  __device__ void Load(const TileInfo& info) {
+    const TensorMap* map = &launch_.sequences[info.sequence].q_map;
+    const uint32_t bytes = info.shape.tokens_per_unit * info.shape.group * QLayout::kRowBytes * QLayout::kSlabs;
+    for (int warpgroup = 0; warpgroup < Traits::kConsumers; ++warpgroup) {
+      uint64_t* const full = &storage_.q_full[buffer_.index()][warpgroup];
+      ptx::BarrierWait(&storage_.q_empty[buffer_.index()][warpgroup], buffer_.parity() ^ 1);
+      ptx::BarrierArriveExpect(full, bytes);
+#pragma unroll
+      for (int slab = 0; slab < QLayout::kSlabs; ++slab) {
+        ptx::TmaLoad4d(storage_.q[buffer_.index()][warpgroup] + slab * QLayout::kSlabBytes, map, full, ptx::kEvictFirst,
+                       slab * QLayout::kSlabWidth, 0, info.first_token + warpgroup * info.shape.tokens_per_unit,
+                       info.head);
+      }
     }
+    buffer_.Advance();
+  }
+
+  const ForwardLaunch& launch_;
+  Storage& storage_;
+  RingCursor<Traits::kQueryBuffers> buffer_;
+};
+
+template <typename Traits>
+class KeyValueLoader {
+ public:
+  using Storage = SharedStorage<Traits>;
+  using KvLayout = typename Traits::KvLayout;
+
+  __device__ KeyValueLoader(const ForwardLaunch& launch, Storage& storage) : launch_(launch), storage_(storage) {}
+
+  // By one thread.
+  __device__ void Run() {
+    ForEachTile(storage_, [this](const TileInfo& info) { Load(info); });
   }
 
  private:
@@ -42,7 +86,6 @@ class Loader {
     int32_t block = info.blocks.end - 1;
 
     LoadKeys(entry, kv_head, block);
-    LoadQueries(entry, info);
     // The next tile is asked for when its description will be ready in time and no earlier: a tile that waits here is
     // one that an idle block cannot take.
     if (block - begin < kBlocksAhead) ptx::BarrierArrive(&storage_.tile_wanted);
@@ -52,22 +95,6 @@ class Loader {
       if (block - begin == kBlocksAhead) ptx::BarrierArrive(&storage_.tile_wanted);
     }
     LoadValues(entry, kv_head, block);
-  }
-
-  // Each warpgroup's rows on their own: the first to be done with its tile need not wait for the others.
-  __device__ void LoadQueries(const SequenceEntry& entry, const TileInfo& info) {
-    const uint32_t bytes = info.shape.tokens_per_unit * info.shape.group * QLayout::kRowBytes * QLayout::kSlabs;
-    for (int warpgroup = 0; warpgroup < Traits::kConsumers; ++warpgroup) {
-      ptx::BarrierWait(&storage_.q_empty[warpgroup], q_parity_ ^ 1);
-      ptx::BarrierArriveExpect(&storage_.q_full[warpgroup], bytes);
-#pragma unroll
-      for (int slab = 0; slab < QLayout::kSlabs; ++slab) {
-        ptx::TmaLoad4d(storage_.q[warpgroup] + slab * QLayout::kSlabBytes, &entry.q_map, &storage_.q_full[warpgroup],
-                       ptx::kEvictFirst, slab * QLayout::kSlabWidth, 0,
-                       info.first_token + warpgroup * info.shape.tokens_per_unit, info.head);
-      }
-    }
-    q_parity_ ^= 1;
   }
 
   __device__ void LoadKeys(const SequenceEntry& entry, int32_t kv_head, int32_t block) {
@@ -95,8 +122,6 @@ class Loader {
 
   const ForwardLaunch& launch_;
   Storage& storage_;
-  uint32_t q_parity_ = 0;
-  RingCursor<kTileSlots> tiles_;
   RingCursor<Traits::kStages> k_, v_;
 };
 

@@ -19,10 +19,12 @@
 
 namespace tessera::cuda::sm90 {
 
-// Named barriers: 0 is the block's, 1 + w hands the token to consumer warpgroup w.
+// Named barriers: 0 is the block's; kTokenBarrier + w hands the token to consumer warpgroup w, kStageBarrier + w is its
+// own.
 inline constexpr int kTokenBarrier = 1;
+inline constexpr int kStageBarrier = 1 + kMaxConsumers;
 
-template <typename Traits>
+template <typename Traits, bool kMapsScores>
 class Mainloop {
  public:
   using Element = typename Traits::Element;
@@ -42,8 +44,7 @@ class Mainloop {
   // used. REQUIRES: no products in flight touch s.
   __device__ __forceinline__ void Begin(bool has_tile, float (&s)[kScores]) {
     if (has_tile) {
-      ptx::BarrierWait(&storage_.q_full[warpgroup_], q_parity_);
-      q_parity_ ^= 1;
+      ptx::BarrierWait(&storage_.q_full[q_.index()][warpgroup_], q_.parity());
       ptx::BarrierWait(&storage_.k_full[k_.index()], k_.parity());
     }
     IssueScores(s);
@@ -86,7 +87,26 @@ class Mainloop {
     ReleaseValues();
   }
 
+  // After End, where output is staged: the buffer of the tile's Q, of which this warp may write its 16 rows once no
+  // warp of the warpgroup reads Q there any more.
+  __device__ __forceinline__ unsigned char* OutputStage() {
+    ptx::NamedBarrierSync(kStageBarrier + warpgroup_, kWarpgroup);
+    return storage_.q[EndingTileBuffer()][warpgroup_];
+  }
+  // The warp has written its rows.
+  __device__ __forceinline__ void PassOutputStage() {
+    ptx::FenceProxyAsyncShared();
+    __syncwarp();
+    ArriveWarp(&storage_.o_full[EndingTileBuffer()][warpgroup_]);
+  }
+
  private:
+  // q_ is the next tile's.
+  __device__ __forceinline__ int EndingTileBuffer() const {
+    static_assert(Traits::kQueryBuffers <= 2);
+    return q_.index() ^ 1;
+  }
+
   // One block: scores of `block`, output of the block before it.
   template <bool kMasked>
   __device__ __forceinline__ void Step(const TileInfo& info, int first_row, float (&s)[kScores],
@@ -117,7 +137,7 @@ class Mainloop {
   template <bool kMasked>
   __device__ __forceinline__ void Softmax(const TileInfo& info, int first_row, float (&s)[kScores], int32_t block,
                                           float (&rescale)[2], OnlineSoftmax& softmax, bool masks) {
-    launch_.score_map.Apply(s);
+    if constexpr (kMapsScores) launch_.score_map.Apply(s);
     if (kMasked && masks) {
       const KeyRange rows[2] = {KeysOfRow(info, first_row, launch_), KeysOfRow(info, first_row + 8, launch_)};
       MaskScores(s, rows, block * Traits::kTileKeys, threadIdx.x % 4);
@@ -126,7 +146,8 @@ class Mainloop {
   }
 
   __device__ __forceinline__ void IssueScores(float (&s)[kScores]) {
-    const uint64_t q = tile::MatrixDescriptor(QLayout::kDepthInnerWord, ptx::SharedAddress(storage_.q[warpgroup_]));
+    const uint64_t q =
+        tile::MatrixDescriptor(QLayout::kDepthInnerWord, ptx::SharedAddress(storage_.q[q_.index()][warpgroup_]));
     const uint64_t k = tile::MatrixDescriptor(KvLayout::kDepthInnerWord, ptx::SharedAddress(storage_.k[k_.index()]));
     ptx::WgmmaPin(s);
     ptx::WgmmaFence();
@@ -153,7 +174,10 @@ class Mainloop {
     ptx::WgmmaPin(o);
   }
 
-  __device__ __forceinline__ void ReleaseQueries() { ArriveWarp(&storage_.q_empty[warpgroup_]); }
+  __device__ __forceinline__ void ReleaseQueries() {
+    if (!Traits::kStagesOutput) ArriveWarp(&storage_.q_empty[q_.index()][warpgroup_]);
+    q_.Advance();
+  }
 
   __device__ __forceinline__ void ReleaseKeys() {
     ArriveWarp(&storage_.k_empty[k_.index()]);
@@ -184,7 +208,7 @@ class Mainloop {
   const ForwardLaunch& launch_;
   Storage& storage_;
   const int warpgroup_;
-  uint32_t q_parity_ = 0;
+  RingCursor<Traits::kQueryBuffers> q_;
   RingCursor<Traits::kStages> k_, v_;
 };
 

@@ -93,7 +93,7 @@ class TileScheduler {
   __device__ void AcquireTensorMaps(const SequenceEntry& entry, int32_t sequence) {
     if (sequence == acquired_sequence_) return;
     acquired_sequence_ = sequence;
-    if (Lane() < 3) {
+    if (Lane() < 4) {
       const TensorMap* map = &entry.q_map + Lane();
       ptx::FenceTensorMapAcquire(map);
       ptx::TmaPrefetchMap(map);

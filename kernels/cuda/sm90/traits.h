@@ -10,20 +10,23 @@
 
 namespace tessera::cuda::sm90 {
 
-inline constexpr int kWarpgroup = 128;  // threads
-inline constexpr int kMmaRows = 64;     // query rows of one consumer warpgroup
+inline constexpr int kWarpgroup = 128;   // threads
+inline constexpr int kMaxConsumers = 3;  // warpgroups
+inline constexpr int kMmaRows = 64;      // query rows of one consumer warpgroup
 static_assert(kMmaRows == kRowUnit);
 inline constexpr int kMaxSharedBytes = 232448;  // of a block: 227 KiB
 
 // kHeadDim: columns computed; a shorter head is filled up with zeros by the copy engine.
 // kTileRows x kTileKeys: the tile; each 64 rows are one consumer warpgroup's. kStages: K/V blocks in flight.
-template <typename Element_, int kHeadDim_, int kTileRows_, int kTileKeys_, int kStages_>
+// kQueryBuffers: tiles whose Q fits into shared memory, 1 or 2.
+template <typename Element_, int kHeadDim_, int kTileRows_, int kTileKeys_, int kStages_, int kQueryBuffers_>
 struct ForwardTraits {
   using Element = Element_;
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kTileRows = kTileRows_;
   static constexpr int kTileKeys = kTileKeys_;
   static constexpr int kStages = kStages_;
+  static constexpr int kQueryBuffers = kQueryBuffers_;
 
   static constexpr int kConsumers = kTileRows / kMmaRows;  // warpgroups
   static constexpr int kConsumerWarps = kConsumers * 4;
@@ -41,6 +44,9 @@ struct ForwardTraits {
   using QLayout = tile::SlabLayout<kMmaRows, kHeadDim>;  // one warpgroup's
   using KvLayout = tile::SlabLayout<kTileKeys, kHeadDim>;
 
+  // O leaves through the buffer that held the tile's Q; the next tile's Q is in the other one by then.
+  static constexpr bool kStagesOutput = kQueryBuffers > 1;
+
   // Consumers take turns on the tensor core: while one computes products the others compute softmax.
   static constexpr bool kPingPong = kConsumers > 1 && kHeadDim <= 128;
 };
@@ -56,15 +62,16 @@ struct TileInfo {
   int32_t reserved[3];
 };
 
-inline constexpr int kTileSlots = 3;  // the one computed, the one begun, the one that is loaded
+inline constexpr int kTileSlots = 4;  // the one stored, the one computed, the one begun, the one that is loaded
 
 template <typename Traits>
 struct SharedStorage {
-  alignas(1024) unsigned char q[Traits::kConsumers][Traits::QLayout::kBytes];
+  alignas(1024) unsigned char q[Traits::kQueryBuffers][Traits::kConsumers][Traits::QLayout::kBytes];
   alignas(1024) unsigned char k[Traits::kStages][Traits::KvLayout::kBytes];
   alignas(1024) unsigned char v[Traits::kStages][Traits::KvLayout::kBytes];
   alignas(16) TileInfo tile[kTileSlots];
-  uint64_t q_full[Traits::kConsumers], q_empty[Traits::kConsumers];
+  uint64_t q_full[Traits::kQueryBuffers][Traits::kConsumers], q_empty[Traits::kQueryBuffers][Traits::kConsumers];
+  uint64_t o_full[Traits::kQueryBuffers][Traits::kConsumers];  // the buffers of q, holding outputs
   uint64_t k_full[Traits::kStages], k_empty[Traits::kStages];
   uint64_t v_full[Traits::kStages], v_empty[Traits::kStages];
   uint64_t tile_full[kTileSlots], tile_empty[kTileSlots];
@@ -79,7 +86,7 @@ inline constexpr int kSharedBytes = sizeof(SharedStorage<Traits>) + 1024;
 template <int kSize>
 class RingCursor {
  public:
-  __device__ __forceinline__ int index() const { return static_cast<int>(value_ >> 1); }
+  __device__ __forceinline__ int index() const { return kSize == 1 ? 0 : static_cast<int>(value_ >> 1); }
   __device__ __forceinline__ uint32_t parity() const { return value_ & 1; }
   __device__ __forceinline__ void Advance() {
     value_ += 2;

@@ -41,32 +41,45 @@ class CudaBackend final : public GpuBackend {
     if (!status.ok()) return status;
     if (stats != nullptr) *stats = {};
 
-    // Sequences that the preferred family does not compute go to the portable one in a launch of their own.
-    std::vector<SequenceView> preferred, portable;
+    // A launch for each kernel that some sequence asks for: most often one.
+    std::vector<KernelBatch> batches;
     for (const SequenceView& sequence : sequences) {
       const bool computes = family_ == KernelFamily::kSm90a && Sm90aComputes(params, sequence);
-      (computes ? preferred : portable).push_back(sequence);
+      const KernelFamily family = computes ? family_ : KernelFamily::kSm80;
+      const ForwardKernelEntry& kernel = ChooseKernel(family, params, sequence);
+      const auto found = std::find_if(batches.begin(), batches.end(),
+                                      [&](const KernelBatch& batch) { return batch.kernel == &kernel; });
+      KernelBatch& batch = found != batches.end() ? *found : batches.emplace_back(KernelBatch{&kernel, family});
+      batch.sequences.push_back(sequence);
     }
-    const cudaStream_t cuda_stream = static_cast<cudaStream_t>(stream);
-    const ForwardKernelEntry& portable_kernel = ChooseKernel(KernelFamily::kSm80, params);
-    const ForwardKernelEntry& preferred_kernel = preferred.empty() ? portable_kernel : ChooseKernel(family_, params);
-    absl::StatusOr<ForwardPlan> preferred_plan = PlanForward(params, preferred, preferred_kernel, &encoder_);
-    if (!preferred_plan.ok()) return preferred_plan.status();
-    absl::StatusOr<ForwardPlan> portable_plan = PlanForward(params, portable, portable_kernel, nullptr);
-    if (!portable_plan.ok()) return portable_plan.status();
-    if (stats != nullptr) {
-      for (const SequenceView& sequence : preferred) *stats += ModelForward(params, sequence, preferred_kernel);
-      for (const SequenceView& sequence : portable) *stats += ModelForward(params, sequence, portable_kernel);
+    for (KernelBatch& batch : batches) {
+      absl::StatusOr<ForwardPlan> plan = PlanForward(params, batch.sequences, *batch.kernel,
+                                                     batch.family == KernelFamily::kSm90a ? &encoder_ : nullptr);
+      if (!plan.ok()) return plan.status();
+      batch.plan = *std::move(plan);
     }
-    status = Launch(params, *preferred_plan, preferred_kernel, cuda_stream);
-    if (status.ok()) status = Launch(params, *portable_plan, portable_kernel, cuda_stream);
-    return status;
+    for (const KernelBatch& batch : batches) {
+      if (stats != nullptr) {
+        for (const SequenceView& sequence : batch.sequences) *stats += ModelForward(params, sequence, *batch.kernel);
+      }
+      status = Launch(params, batch.plan, *batch.kernel, static_cast<cudaStream_t>(stream));
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<int64_t> PeakScratchBytes() const override { return scratch_.PeakBytes(); }
   absl::StatusOr<int64_t> ReservedScratchBytes() const override { return scratch_.ReservedBytes(); }
 
  private:
+  // The sequences of a call that one kernel computes.
+  struct KernelBatch {
+    const ForwardKernelEntry* kernel;
+    KernelFamily family;
+    std::vector<SequenceView> sequences = {};
+    ForwardPlan plan = {};
+  };
+
   // One launch: table to the device, kernel, table freed in stream order. Nothing for a plan without tiles.
   absl::Status Launch(const AttentionParams& params, const ForwardPlan& plan, const ForwardKernelEntry& kernel,
                       cudaStream_t stream) {

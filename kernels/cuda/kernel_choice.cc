@@ -9,7 +9,8 @@ namespace {
 
 // Between the head sizes that kernels compute the next larger one is filled up with zeros.
 struct Sm90aKernels {
-  const ForwardKernelEntry& d64;
+  const ForwardKernelEntry& d64_tall;
+  const ForwardKernelEntry& d64_short;
   const ForwardKernelEntry& d96;
   const ForwardKernelEntry& d128_wide;
   const ForwardKernelEntry& d128_narrow;
@@ -17,11 +18,16 @@ struct Sm90aKernels {
   const ForwardKernelEntry& d256;
 };
 
-const ForwardKernelEntry& Choose(const Sm90aKernels& kernels, const AttentionParams& params) {
-  if (params.head_dim <= 64) return kernels.d64;
+// Below these lengths the smaller tile's lesser waste outweighs what the larger one gains in each block (measured on
+// one H200 at 1024, 4096 and 16384 keys, docs/hopper_forward.md).
+constexpr int64_t kTallKeys = 2048;
+constexpr int64_t kWideKeys = 4096;
+
+const ForwardKernelEntry& Choose(const Sm90aKernels& kernels, const AttentionParams& params, int64_t kv_len) {
+  const bool full = params.mask == Mask::Full();
+  if (params.head_dim <= 64) return full || kv_len >= kTallKeys ? kernels.d64_tall : kernels.d64_short;
   if (params.head_dim <= 96) return kernels.d96;
-  // Wide tiles have a smaller share of work that is not products; narrow ones waste less on the edge of a mask.
-  if (params.head_dim <= 128) return params.mask == Mask::Full() ? kernels.d128_wide : kernels.d128_narrow;
+  if (params.head_dim <= 128) return full && kv_len >= kWideKeys ? kernels.d128_wide : kernels.d128_narrow;
   if (params.head_dim <= 192) return kernels.d192;
   return kernels.d256;
 }
@@ -41,16 +47,16 @@ const ForwardKernelEntry& Choose(const Sm80Kernels& kernels, const AttentionPara
   return params.head_dim <= 192 ? kernels.d192 : kernels.d256;
 }
 
-const ForwardKernelEntry& ChooseSm90a(const AttentionParams& params) {
+const ForwardKernelEntry& ChooseSm90a(const AttentionParams& params, int64_t kv_len) {
   using namespace sm90;
   if (params.dtype == DType::kFloat16) {
-    return Choose(Sm90aKernels{kForwardFp16D64, kForwardFp16D96, kForwardFp16D128Wide, kForwardFp16D128Narrow,
-                               kForwardFp16D192, kForwardFp16D256},
-                  params);
+    return Choose({kForwardFp16D64Tall, kForwardFp16D64Short, kForwardFp16D96, kForwardFp16D128Wide,
+                   kForwardFp16D128Narrow, kForwardFp16D192, kForwardFp16D256},
+                  params, kv_len);
   }
-  return Choose(Sm90aKernels{kForwardBf16D64, kForwardBf16D96, kForwardBf16D128Wide, kForwardBf16D128Narrow,
-                             kForwardBf16D192, kForwardBf16D256},
-                params);
+  return Choose({kForwardBf16D64Tall, kForwardBf16D64Short, kForwardBf16D96, kForwardBf16D128Wide,
+                 kForwardBf16D128Narrow, kForwardBf16D192, kForwardBf16D256},
+                params, kv_len);
 }
 
 const ForwardKernelEntry& ChooseSm80(const AttentionParams& params) {
@@ -93,8 +99,9 @@ bool Sm90aComputes(const AttentionParams& params, const SequenceView& sequence) 
          CopyEngineReads(sequence.o, sequence.o_strides, sequence.q_len, params.q_heads);
 }
 
-const ForwardKernelEntry& ChooseKernel(KernelFamily family, const AttentionParams& params) {
-  return family == KernelFamily::kSm90a ? ChooseSm90a(params) : ChooseSm80(params);
+const ForwardKernelEntry& ChooseKernel(KernelFamily family, const AttentionParams& params,
+                                       const SequenceView& sequence) {
+  return family == KernelFamily::kSm90a ? ChooseSm90a(params, sequence.kv_len) : ChooseSm80(params);
 }
 
 }  // namespace tessera::cuda

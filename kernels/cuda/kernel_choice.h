@@ -21,8 +21,10 @@ KernelFamily FamilyOf(int compute_capability_major, int compute_capability_minor
 // 16-byte stores can address. Looks at the sequence alone, so its batchmates never change which kernel computes it.
 bool Sm90aComputes(const AttentionParams& params, const SequenceView& sequence);
 
-// The kernel of a family for these params. REQUIRES: the family computes params.dtype.
-const ForwardKernelEntry& ChooseKernel(KernelFamily family, const AttentionParams& params);
+// The kernel of a family for a sequence of a call with these params. Looks at the sequence alone, too. REQUIRES: the
+// family computes params.dtype.
+const ForwardKernelEntry& ChooseKernel(KernelFamily family, const AttentionParams& params,
+                                       const SequenceView& sequence);
 
 }  // namespace tessera::cuda
 

@@ -10,6 +10,12 @@ AttentionParams Params(DType dtype, int head_dim, Mask mask = Mask::Full()) {
   return {.dtype = dtype, .q_heads = 4, .kv_heads = 2, .head_dim = head_dim, .scale = 1.0f, .mask = mask};
 }
 
+const ForwardKernelEntry& Choice(KernelFamily family, const AttentionParams& params, int64_t kv_len) {
+  SequenceView sequence = {};
+  sequence.q_len = sequence.kv_len = kv_len;
+  return ChooseKernel(family, params, sequence);
+}
+
 TEST(KernelChoiceTest, HopperAloneHasItsOwnFamily) {
   EXPECT_EQ(FamilyOf(9, 0), KernelFamily::kSm90a);
   for (const auto& [major, minor] : {std::pair(8, 0), {8, 6}, {8, 9}, {10, 0}, {12, 0}}) {
@@ -25,15 +31,26 @@ TEST(KernelChoiceTest, SmallestKernelThatHoldsTheHead) {
         for (int size : {256, 192, 128, 96, 64}) {
           if (size >= head_dim) fitting = size;
         }
-        EXPECT_EQ(ChooseKernel(family, Params(dtype, head_dim)).head_dim, fitting) << Name(family) << head_dim;
+        for (int64_t kv_len : {1, 1 << 20}) {
+          EXPECT_EQ(Choice(family, Params(dtype, head_dim), kv_len).head_dim, fitting) << Name(family) << head_dim;
+        }
       }
     }
   }
 }
 
-TEST(KernelChoiceTest, WideTilesWhereNothingIsMasked) {
-  EXPECT_GT(ChooseKernel(KernelFamily::kSm90a, Params(DType::kBFloat16, 128)).tile_keys,
-            ChooseKernel(KernelFamily::kSm90a, Params(DType::kBFloat16, 128, Mask::Causal())).tile_keys);
+TEST(KernelChoiceTest, WideTilesForLongSequencesWithoutMask) {
+  const AttentionParams full = Params(DType::kBFloat16, 128);
+  const int wide = Choice(KernelFamily::kSm90a, full, 4096).tile_keys;
+  EXPECT_GT(wide, Choice(KernelFamily::kSm90a, full, 4095).tile_keys);
+  EXPECT_GT(wide, Choice(KernelFamily::kSm90a, Params(DType::kBFloat16, 128, Mask::Causal()), 4096).tile_keys);
+}
+
+TEST(KernelChoiceTest, ShortTilesForShortSequencesWithMask) {
+  const AttentionParams causal = Params(DType::kFloat16, 64, Mask::Causal());
+  const int tall = Choice(KernelFamily::kSm90a, causal, 2048).tile_rows;
+  EXPECT_LT(Choice(KernelFamily::kSm90a, causal, 2047).tile_rows, tall);
+  EXPECT_EQ(Choice(KernelFamily::kSm90a, Params(DType::kFloat16, 64), 2047).tile_rows, tall);
 }
 
 class Sm90aComputesTest : public ::testing::Test {

@@ -62,7 +62,7 @@ int Main(int argc, char** argv) {
       for (const Case& test : ChosenCases(dtype)) cases.push_back(test);
     }
   }
-  for (int i = 0; i < random_cases; ++i) cases.push_back(RandomCase(random, dtypes, small ? 300 : 1500));
+  for (int i = 0; i < random_cases; ++i) cases.push_back(RandomCase(random, dtypes, small ? 300 : 4200));
 
   int failures = 0;
   double worst = 0;

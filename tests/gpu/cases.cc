@@ -18,6 +18,10 @@ Case RandomCase(std::mt19937_64& random, const std::vector<DType>& dtypes, int64
     const int64_t value = base < 0 ? static_cast<int64_t>(random() % 700) : base + pick(-1, 0, 0, 1);
     return std::clamp<int64_t>(value, 0, max_len);
   };
+  // Some on both sides of where the length decides which kernel computes a sequence.
+  auto keys = [&]() -> int64_t {
+    return random() % 4 == 0 ? std::min<int64_t>(pick(2047, 2048, 4095, 4096, 4200), max_len) : length();
+  };
   Case test;
   test.params.dtype = dtypes[random() % dtypes.size()];
   test.params.kv_heads = static_cast<int32_t>(pick(1, 1, 2, 3));
@@ -45,7 +49,7 @@ Case RandomCase(std::mt19937_64& random, const std::vector<DType>& dtypes, int64
   const int64_t count = pick(1, 1, 2, 3, 5);
   for (int64_t s = 0; s < count; ++s) {
     const int64_t q = length();
-    test.sequences.push_back({q, random() % 2 ? q : length()});
+    test.sequences.push_back({q, random() % 2 ? q : keys()});
   }
   test.name = "random";
   return test;
@@ -118,6 +122,13 @@ std::vector<Case> ChosenCases(DType dtype) {
     Case& odd = list.Add("tensors off 16-byte boundaries", 4, 2, d, Mask::Causal(), {{100, 130}, {33, 33}});
     odd.misalign = 3;
     odd.layout = Layout::kPadded;
+  }
+  for (int d : {64, 128}) {
+    for (Mask mask : {Mask::Full(), Mask::Causal()}) {
+      list.Add("kernels of several lengths in one call", 4, 2, d, mask,
+               {{300, 4096}, {130, 4095}, {1, 5000}, {200, 2048}, {2047, 2047}, {4500, 4400}});
+      list.Add("F08 NaN in seen values, many keys", 1, 1, d, mask, {{100, 4200}}).nan_fraction = 0.001;
+    }
   }
   list.Add("100000 keys", 1, 1, 128, Mask::Causal(), {{64, 100000}});
   list.Add("100000 queries", 1, 1, 128, Mask::Full(), {{100000, 50}});

@@ -11,7 +11,7 @@ std::string CheckRepeatable(AttentionBackend& backend, DType dtype, int d, Mask 
   Case batch;
   batch.name = "repeat";
   batch.params = {dtype, 4, 2, d, DefaultScale(d), mask, 0};
-  batch.sequences = {{333, 333}, {17, 900}, {1, 513}, {640, 128}, {200, 200}};
+  batch.sequences = {{333, 333}, {17, 900}, {1, 513}, {640, 128}, {200, 200}, {65, 2100}, {70, 4100}};
   const Inputs inputs = MakeInputs(batch, random);
   const Output first = RunBackend(backend, batch, inputs, nullptr);
   for (int repeat = 0; repeat < 100; ++repeat) {

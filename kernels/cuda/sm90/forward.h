@@ -1,5 +1,5 @@
-// The sm_90a forward kernels. `Wide` and `Narrow` differ in keys a tile: masks that are not full waste less of a narrow
-// one.
+// The sm_90a forward kernels. `Tall` and `Short` differ in query rows a tile, `Wide` and `Narrow` in keys: the larger
+// tile is faster where it is filled, and more of it is wasted at the ends of a sequence and the edges of a mask.
 #ifndef TESSERA_KERNELS_CUDA_SM90_FORWARD_H_
 #define TESSERA_KERNELS_CUDA_SM90_FORWARD_H_
 
@@ -7,14 +7,16 @@
 
 namespace tessera::cuda::sm90 {
 
-extern const ForwardKernelEntry kForwardBf16D64;
+extern const ForwardKernelEntry kForwardBf16D64Tall;
+extern const ForwardKernelEntry kForwardBf16D64Short;
 extern const ForwardKernelEntry kForwardBf16D96;
 extern const ForwardKernelEntry kForwardBf16D128Wide;
 extern const ForwardKernelEntry kForwardBf16D128Narrow;
 extern const ForwardKernelEntry kForwardBf16D192;
 extern const ForwardKernelEntry kForwardBf16D256;
 
-extern const ForwardKernelEntry kForwardFp16D64;
+extern const ForwardKernelEntry kForwardFp16D64Tall;
+extern const ForwardKernelEntry kForwardFp16D64Short;
 extern const ForwardKernelEntry kForwardFp16D96;
 extern const ForwardKernelEntry kForwardFp16D128Wide;
 extern const ForwardKernelEntry kForwardFp16D128Narrow;

@@ -3,6 +3,6 @@
 
 namespace tessera::cuda::sm90 {
 
-const ForwardKernelEntry kForwardBf16D64 = EntryOf<ForwardTraits<__nv_bfloat16, 64, 192, 128, 2, 2>>();
+const ForwardKernelEntry kForwardFp16D64Short = EntryOf<ForwardTraits<__half, 64, 128, 128, 2, 2>>();
 
 }  // namespace tessera::cuda::sm90

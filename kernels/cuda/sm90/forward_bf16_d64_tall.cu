@@ -3,6 +3,6 @@
 
 namespace tessera::cuda::sm90 {
 
-const ForwardKernelEntry kForwardFp16D64 = EntryOf<ForwardTraits<__half, 64, 192, 128, 2, 2>>();
+const ForwardKernelEntry kForwardBf16D64Tall = EntryOf<ForwardTraits<__nv_bfloat16, 64, 192, 128, 2, 2>>();
 
 }  // namespace tessera::cuda::sm90

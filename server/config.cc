@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/device_list.h"
+#include "server/region/shared_memory.h"
 
 namespace tessera {
 namespace {
@@ -141,6 +142,8 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckRange("max_batch_requests", config.scheduler.max_batch_jobs, 1, kMost),
            Validate(SchedulerOptionsFor(config, config.backend)),
            CheckShare("max_tenant_memory_share", config.attend.max_tenant_memory_share),
+           CheckRange("max_region_bytes", config.regions.max_bytes, 1, static_cast<int64_t>(SharedMemory::kMostBytes)),
+           CheckRange("max_regions", config.regions.max_regions, 1, 1 << 16),
            CheckPositive("assembly_timeout", config.attend.assembly_timeout),
            CheckPositive("max_assembly_time", config.attend.max_assembly_time),
            CheckPositive("send_timeout", config.attend.send_timeout),

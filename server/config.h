@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "server/engine/engine.h"
 #include "server/memory/byte_budget.h"
+#include "server/region/region_host.h"
 #include "server/rpc/attend_environment.h"
 #include "server/scheduler/scheduler.h"
 
@@ -45,6 +46,7 @@ struct ServerConfig {
   AttendLimits attend = {.request = {.max_request_cost = 0}};  // 0: the backend's, see FittedLimits
   SchedulerOptions scheduler = {.max_batch_cost = 0};          // 0: the backend's, see SchedulerOptionsFor
   EngineOptions engine;
+  RegionLimits regions;
 
   // gRPC.
   int64_t max_message_bytes = int64_t{16} << 20;

@@ -76,10 +76,19 @@ ABSL_FLAG(absl::Duration, max_assembly_time, kDefaults.attend.max_assembly_time,
           "How long all chunks of a call may take to come");
 ABSL_FLAG(absl::Duration, send_timeout, kDefaults.attend.send_timeout,
           "How long a client may leave a message of an answer unread");
-ABSL_FLAG(
-    double, max_tenant_memory_share, kDefaults.attend.max_tenant_memory_share,
-    "Part of max_inflight_bytes and staging_bytes that one tenant may hold even where no other wants it, above 0 and "
-    "at most 1");
+ABSL_FLAG(double, max_tenant_memory_share, kDefaults.attend.max_tenant_memory_share,
+          "Part of max_inflight_bytes, staging_bytes, max_region_bytes and max_regions that one tenant may hold even "
+          "where no "
+          "other wants it, above 0 and at most 1");
+
+ABSL_FLAG(bool, allow_shared_memory, kDefaults.regions.allow_shared_memory,
+          "Callers on this host may share memory with the server in place of sending tensors; docs/regions.md");
+ABSL_FLAG(bool, allow_cuda_ipc, kDefaults.regions.allow_cuda_ipc,
+          "Callers on this host may have the server read and write their own GPU memory; docs/regions.md");
+ABSL_FLAG(ByteSize, max_region_bytes, ByteSize{kDefaults.regions.max_bytes},
+          "Shared memory of all callers together, which the machine must have");
+ABSL_FLAG(int64_t, max_regions, kDefaults.regions.max_regions,
+          "Most regions, shared or a GPU's, of all callers together");
 
 ABSL_FLAG(int64_t, max_queue_requests, kDefaults.scheduler.max_queue_jobs, "Most calls that wait");
 ABSL_FLAG(ByteSize, max_queue_bytes, ByteSize{kDefaults.scheduler.max_queue_bytes}, "Most bytes of calls that wait");
@@ -152,6 +161,10 @@ ServerConfig ConfigFromFlags() {
   config.attend.max_assembly_time = absl::GetFlag(FLAGS_max_assembly_time);
   config.attend.send_timeout = absl::GetFlag(FLAGS_send_timeout);
   config.attend.max_tenant_memory_share = absl::GetFlag(FLAGS_max_tenant_memory_share);
+  config.regions.allow_shared_memory = absl::GetFlag(FLAGS_allow_shared_memory);
+  config.regions.allow_cuda_ipc = absl::GetFlag(FLAGS_allow_cuda_ipc);
+  config.regions.max_bytes = absl::GetFlag(FLAGS_max_region_bytes).bytes;
+  config.regions.max_regions = absl::GetFlag(FLAGS_max_regions);
   config.scheduler.max_queue_jobs = absl::GetFlag(FLAGS_max_queue_requests);
   config.scheduler.max_queue_bytes = absl::GetFlag(FLAGS_max_queue_bytes).bytes;
   config.scheduler.max_tenant_share = absl::GetFlag(FLAGS_max_tenant_share);

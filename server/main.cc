@@ -75,7 +75,10 @@ constexpr rlim_t kOtherFiles = 64;
 // that leaves room for everything else.
 int BoundedByFiles(const ServerConfig& config) {
   const int max_connections = config.max_connections;
-  const rlim_t other_files = kOtherFiles + (config.health_address.empty() ? 0 : HealthPort::kMaxConnections);
+  // A region has one until its caller has opened it.
+  const int64_t regions = config.regions.allow_shared_memory ? config.regions.max_regions : 0;
+  const rlim_t other_files =
+      kOtherFiles + (config.health_address.empty() ? 0 : HealthPort::kMaxConnections) + static_cast<rlim_t>(regions);
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return max_connections;
   if (limit.rlim_cur != limit.rlim_max) {

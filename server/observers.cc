@@ -28,6 +28,9 @@ void MetricsObserver::OnStage(Stage stage, absl::Duration time) {
 }
 
 void MetricsObserver::OnPayloadCopied(int64_t bytes) { metrics_->Copied(bytes); }
+void MetricsObserver::OnRegionPayload(RegionMemory memory, int64_t read, int64_t written) {
+  metrics_->RegionPayload(memory, read, written);
+}
 void MetricsObserver::OnRejected(RejectReason reason) { metrics_->Rejected(reason); }
 void MetricsObserver::OnExpired(Station where) { metrics_->Expired(where); }
 void MetricsObserver::OnCancelled(Station where) { metrics_->Cancelled(where); }
@@ -59,14 +62,20 @@ void MetricsObserver::OnBatch(const DeviceInfo& device, DType dtype, int64_t job
 
 void MetricsObserver::OnDropped(absl::StatusCode /*code*/, Job::State /*where*/) {}
 
-void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, const std::vector<Device*>& devices,
-                     ScrapeGauges* gauges) {
+void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, const RegionQuota* regions,
+                     const std::vector<Device*>& devices, ScrapeGauges* gauges) {
   const auto number = [](auto value) { return static_cast<double>(value); };
   gauges->Add(metric_names::kQueueRequests, "Calls waiting.", {}, [=] { return number(scheduler->queued_jobs()); });
   gauges->Add(metric_names::kQueueBytes, "Bytes of the calls waiting.", {},
               [=] { return number(scheduler->queued_bytes()); });
   gauges->Add(metric_names::kInflightBytes, "Bytes of received messages and admitted calls.", {},
               [=] { return number(budget->in_use()); });
+  gauges->Add(metric_names::kRegions, "Regions open, of either kind.", {},
+              [=] { return number(regions->in_use().regions); });
+  gauges->Add(metric_names::kRegionBytes, "Shared memory of regions, the most and what is open.",
+              {{"kind", "capacity"}}, [=] { return number(regions->most().bytes); });
+  gauges->Add(metric_names::kRegionBytes, "Shared memory of regions, the most and what is open.", {{"kind", "used"}},
+              [=] { return number(regions->in_use().bytes); });
   const StagingPool* const staging = &devices.front()->staging();
   gauges->Add(metric_names::kPinnedMemoryBytes, "Staging memory, in all and in use.", {{"kind", "capacity"}},
               [=] { return number(staging->capacity()); });

@@ -10,6 +10,7 @@
 #include "server/engine/engine.h"
 #include "server/metrics/scrape_gauges.h"
 #include "server/metrics/server_metrics.h"
+#include "server/region/region_quota.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/open_rpcs.h"
 #include "server/rpc/rpc_observer.h"
@@ -27,6 +28,7 @@ class MetricsObserver final : public RpcObserver, public EngineObserver {
   void OnRpcHandled(RpcMethod method, absl::StatusCode code, absl::Duration time) override;
   void OnStage(Stage stage, absl::Duration time) override;
   void OnPayloadCopied(int64_t bytes) override;
+  void OnRegionPayload(RegionMemory memory, int64_t read, int64_t written) override;
   void OnRejected(RejectReason reason) override;
   void OnExpired(Station where) override;
   void OnCancelled(Station where) override;
@@ -41,10 +43,10 @@ class MetricsObserver final : public RpcObserver, public EngineObserver {
   OpenRpcs* const open_rpcs_;
 };
 
-// Gauges of the queue, of the bytes in flight, and of the devices' memory. All outlive `gauges`. REQUIRES: at least one
-// device.
-void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, const std::vector<Device*>& devices,
-                     ScrapeGauges* gauges);
+// Gauges of the queue, of the bytes in flight, of regions, and of the devices' memory. All outlive `gauges`. REQUIRES:
+// at least one device.
+void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, const RegionQuota* regions,
+                     const std::vector<Device*>& devices, ScrapeGauges* gauges);
 
 }  // namespace tessera
 

@@ -25,9 +25,10 @@ namespace tessera {
 namespace {
 
 // What health is asked about, besides the whole server ("").
-constexpr const char* kServiceNames[] = {"tessera.v1.AttentionService", "tessera.v1.ServerService"};
+constexpr const char* kServiceNames[] = {"tessera.v1.AttentionService", "tessera.v1.RegionService",
+                                         "tessera.v1.ServerService"};
 
-v1::DeviceInfo DescribeDevice(const Device& device, bool lost) {
+v1::DeviceInfo DescribeDevice(Device& device, bool lost) {
   const DeviceInfo info = device.info();
   v1::DeviceInfo description;
   description.set_index(static_cast<uint32_t>(info.index));
@@ -37,6 +38,9 @@ v1::DeviceInfo DescribeDevice(const Device& device, bool lost) {
   description.set_memory_used_bytes(static_cast<uint64_t>(device.memory_in_use()));
   description.set_slots(static_cast<uint32_t>(info.slots));
   description.set_lost(lost);
+  if (const RegionMapper* const mapper = device.region_mapper(); mapper != nullptr) {
+    description.set_uuid(std::string(mapper->uuid().begin(), mapper->uuid().end()));
+  }
   return description;
 }
 
@@ -54,6 +58,12 @@ int64_t LeastMemory(const std::vector<Device*>& devices) {
   int64_t least = devices.front()->info().memory_bytes;
   for (const Device* device : devices) least = std::min(least, device->info().memory_bytes);
   return least;
+}
+
+std::vector<RegionMapper*> MappersOf(const std::vector<Device*>& devices) {
+  std::vector<RegionMapper*> mappers;
+  for (Device* device : devices) mappers.push_back(device->region_mapper());
+  return mappers;
 }
 
 AttendLimits LimitsFor(const ServerConfig& config, const std::vector<Device*>& devices) {
@@ -114,7 +124,9 @@ Server::Server(const ServerConfig& config, std::vector<Device*> devices, Clock* 
                    &deadlines_,
                    &observer_,
                    config.token_file.empty() ? nullptr : &tokens_},
+      region_host_(config.regions, config.attend.max_tenant_memory_share, MappersOf(devices_)),
       attention_service_(environment_),
+      region_service_(environment_, &region_host_),
       server_service_(Facts(), environment_),
       lost_(devices_.size(), false),
       engines_left_(devices_.size()) {}
@@ -127,6 +139,7 @@ ServerFacts Server::Facts() {
   facts.max_message_bytes = config_.max_message_bytes;
   facts.max_queue_requests = config_.scheduler.max_queue_jobs * static_cast<int64_t>(devices_.size());
   facts.devices = [this] { return DescribeDevices(); };
+  facts.regions = &region_host_;
   return facts;
 }
 
@@ -158,6 +171,7 @@ absl::Status Server::Listen() {
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, security_->credentials());
   builder.RegisterService(&attention_service_);
+  builder.RegisterService(&region_service_);
   builder.RegisterService(&server_service_);
   grpc_server_ = builder.BuildAndStart();
   if (grpc_server_ == nullptr) return absl::UnavailableError("gRPC's server did not start");
@@ -183,7 +197,7 @@ absl::Status Server::Listen() {
 
 absl::Status Server::ExposeMetrics() {
   auto gauges = std::make_shared<ScrapeGauges>();
-  AddServerGauges(&scheduler_, &budget_, devices_, gauges.get());
+  AddServerGauges(&scheduler_, &budget_, &region_host_.quota(), devices_, gauges.get());
   for (size_t i = 0; i < devices_.size(); ++i) {
     gauges->Add(metric_names::kDeviceUp, "1 while the device takes calls, 0 once it is lost.",
                 {{"device", absl::StrCat(i)}}, [this, i] { return Lost(i) ? 0.0 : 1.0; });
@@ -211,6 +225,7 @@ bool Server::Drain(absl::Duration timeout) {
   scheduler_.Close();
   if (!drained) scheduler_.Abort(absl::UnavailableError("the server stopped"));
   attention_service_.CloseStreams();
+  region_service_.CloseStreams();
   listener_->Stop();
   open_rpcs_.AwaitQuiet(kQuietTime, Clock::Real()->Now() + kFlushTime - kCloseTime);
   grpc_server_->Shutdown(absl::ToChronoTime(absl::Now() + kCloseTime));
@@ -219,7 +234,7 @@ bool Server::Drain(absl::Duration timeout) {
 
 bool Server::AwaitMemory(absl::Duration timeout) const {
   const absl::Time deadline = Clock::Real()->Now() + timeout;
-  while (budget_.in_use() > 0 || staging().in_use() > 0) {
+  while (budget_.in_use() > 0 || staging().in_use() > 0 || region_host_.quota().in_use().regions > 0) {
     if (Clock::Real()->Now() >= deadline) return false;
     absl::SleepFor(absl::Milliseconds(1));
   }
@@ -236,6 +251,7 @@ void Server::OnDeviceLost(size_t device, const absl::Status& told) {
   StopAccepting();
   admission_.Close(told);
   attention_service_.EndStreamCalls(told);
+  region_service_.EndStreamCalls(told);
 }
 
 void Server::OnDeviceFatal(size_t device, const absl::Status& why) {

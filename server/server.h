@@ -30,12 +30,14 @@
 #include "server/metrics/server_metrics.h"
 #include "server/observers.h"
 #include "server/port_security.h"
+#include "server/region/region_host.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/attention_service.h"
 #include "server/rpc/deadline_watch.h"
 #include "server/rpc/health_port.h"
 #include "server/rpc/listener.h"
 #include "server/rpc/open_rpcs.h"
+#include "server/rpc/region_service.h"
 #include "server/rpc/server_service.h"
 #include "server/scheduler/scheduler_group.h"
 
@@ -87,9 +89,9 @@ class Server {
   // What Drain takes at most after `timeout`.
   static constexpr absl::Duration kFlushTime = absl::Seconds(5);
 
-  // Waits, in real time, until no memory of a call or message is held: a connection may hold slices of answers beyond
-  // the end of their calls. Where this returns false neither the server nor the device may be destroyed. REQUIRES:
-  // Drain.
+  // Waits, in real time, until no memory of a call or message is held, and no region: a connection may hold slices of
+  // answers beyond the end of their calls. Where this returns false neither the server nor the device may be destroyed.
+  // REQUIRES: Drain.
   bool AwaitMemory(absl::Duration timeout) const;
 
  private:
@@ -125,7 +127,9 @@ class Server {
   SchedulerGroup scheduler_;
   DeadlineWatch deadlines_;
   const AttendEnvironment environment_;
+  RegionHost region_host_;
   AttentionService attention_service_;
+  RegionService region_service_;
   ServerService server_service_;
   std::unique_ptr<PortSecurity> security_;
   std::unique_ptr<HealthPort> health_;  // null: none

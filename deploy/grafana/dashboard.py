@@ -174,10 +174,11 @@ ROWS = [
             panel(
                 "Bytes admitted",
                 "Messages and calls held (--max_inflight_bytes), and of them those of waiting calls"
-                " (--max_queue_bytes).",
+                " (--max_queue_bytes); memory shared with callers (--max_region_bytes).",
                 [
                     (gauge("tessera_inflight_bytes"), "in flight {{instance}}"),
                     (gauge("tessera_queue_bytes"), "queue {{instance}}"),
+                    (gauge("tessera_region_bytes", kind="used"), "regions {{instance}}"),
                 ],
                 unit="bytes",
             ),
@@ -280,8 +281,11 @@ ROWS = [
             ),
             panel(
                 "Tensor bytes received",
-                "Each is copied once, into staging memory.",
-                [(rate("tessera_copied_bytes_total", "direction"), "{{direction}}")],
+                "By messages: each is copied once, into staging memory. In regions: read where callers have them.",
+                [
+                    (rate("tessera_copied_bytes_total", "direction"), "{{direction}}"),
+                    (rate("tessera_region_payload_bytes_total", "memory", direction="read"), "{{memory}}"),
+                ],
                 unit="Bps",
                 width=6,
             ),
@@ -294,7 +298,7 @@ ROWS = [
                 "Refused",
                 "By reason. invalid: the caller is wrong. unauthenticated, tenant: it has no good token, or another's."
                 " byte_budget, staging, queue, device_memory: no room now."
-                " connections, file_descriptors: connections, not calls.",
+                " connections, file_descriptors: connections, not calls. regions: too many, or too much memory.",
                 [(rate("tessera_rejected_total", "reason"), "{{reason}}")],
                 unit="reqps",
                 stacked=True,

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "kernels/attention.h"
 #include "server/memory/staging_pool.h"
+#include "server/region/region_mapper.h"
 
 namespace tessera {
 
@@ -25,11 +26,21 @@ struct DeviceInfo {
   int slots = 1;
 };
 
-// One call of a batch: its bytes in staging memory, each a buffer of its own, and views into them.
+// Host memory of one tensor in a region of shared memory.
+struct HostTensor {
+  std::byte* data;
+  size_t bytes;
+  bool output;  // written by the call; otherwise read
+};
+
+// One call of a batch: its bytes, and views into them. They are in staging memory, `input` and `output` each a buffer
+// of its own, or in shared memory, where every tensor has its place. Tensors that are in neither lie on the device
+// already.
 struct BatchItem {
   absl::Span<const std::byte> input;
   absl::Span<std::byte> output;
-  absl::Span<const SequenceView> sequences;  // pointers into input and output
+  absl::Span<const SequenceView> sequences;  // pointers into input and output, region tensors, or device memory
+  absl::Span<const HostTensor> tensors = {};
 };
 
 // Durations of a batch's stages; zero where a device has no such stage.
@@ -60,8 +71,10 @@ class Device {
   virtual int64_t memory_in_use() const = 0;
   // Device memory beside that, taken for launches and kept.
   virtual int64_t launch_memory() const { return 0; }
+  // Null where the device reads and writes host memory in place, and has none of its own.
+  virtual RegionMapper* region_mapper() { return nullptr; }
 
-  // Runs a batch on `slot` (0 to slots - 1) and returns when its outputs are in staging memory.
+  // Runs a batch on `slot` (0 to slots - 1) and returns when its outputs are where they belong.
   //
   // `stop` is requested, by another thread, once nobody wants any of the outputs any more. A device may then end the
   // batch where it is: the CPU's looks at every tile, a GPU's may look between launches. It may as well ignore it and

@@ -10,7 +10,7 @@
 namespace tessera {
 
 // RPCs that are counted, in the order of kRpcMethodLabels.
-enum class RpcMethod { kAttend, kAttendStream, kGetServerInfo, kPlanTiles };
+enum class RpcMethod { kAttend, kAttendStream, kAttendInRegions, kGetServerInfo, kPlanTiles };
 
 struct RpcMethodLabels {
   const char* type;
@@ -18,9 +18,10 @@ struct RpcMethodLabels {
   const char* method;
 };
 
-inline constexpr std::array<RpcMethodLabels, 4> kRpcMethodLabels = {{
+inline constexpr std::array<RpcMethodLabels, 5> kRpcMethodLabels = {{
     {"unary", "tessera.v1.AttentionService", "Attend"},
     {"bidi_stream", "tessera.v1.AttentionService", "AttendStream"},
+    {"bidi_stream", "tessera.v1.RegionService", "AttendInRegions"},
     {"unary", "tessera.v1.ServerService", "GetServerInfo"},
     {"unary", "tessera.v1.ServerService", "PlanTiles"},
 }};
@@ -55,14 +56,19 @@ enum class RejectReason {
   kFileDescriptors,  // likewise: the process has no file descriptor left
   kUnauthenticated,  // no token, or one that is not known
   kTenant,           // the token is another tenant's than the one that was named
+  kRegions,          // a region, not a call: too many are open, or too much memory is shared
 };
-inline constexpr std::array<const char*, 12> kRejectReasonLabels = {
+inline constexpr std::array<const char*, 13> kRejectReasonLabels = {
     "invalid",  "byte_budget", "staging",          "queue",           "stream_calls", "stripes", "device_memory",
-    "draining", "connections", "file_descriptors", "unauthenticated", "tenant"};
+    "draining", "connections", "file_descriptors", "unauthenticated", "tenant",       "regions"};
 
 // What is read anew from files when they change.
 enum class CredentialKind { kCertificate, kTokens };
 inline constexpr std::array<const char*, 2> kCredentialKindLabels = {"certificate", "tokens"};
+
+// Where tensors lie that do not travel in messages.
+enum class RegionMemory { kSharedMemory, kCudaMemory };
+inline constexpr std::array<const char*, 2> kRegionMemoryLabels = {"shared_memory", "cuda_memory"};
 
 // Element types, in the order of the kernels' DType.
 inline constexpr std::array<const char*, 3> kDTypeLabels = {"float32", "float16", "bfloat16"};

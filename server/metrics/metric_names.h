@@ -25,6 +25,10 @@ inline constexpr char kQueueBytes[] = "tessera_queue_bytes";
 inline constexpr char kInflightBytes[] = "tessera_inflight_bytes";
 inline constexpr char kCopiedBytes[] = "tessera_copied_bytes_total";
 
+inline constexpr char kRegions[] = "tessera_regions";
+inline constexpr char kRegionBytes[] = "tessera_region_bytes";
+inline constexpr char kRegionPayloadBytes[] = "tessera_region_payload_bytes_total";
+
 inline constexpr char kRejected[] = "tessera_rejected_total";
 inline constexpr char kExpired[] = "tessera_expired_total";
 inline constexpr char kCancelled[] = "tessera_cancelled_total";

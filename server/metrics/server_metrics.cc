@@ -59,6 +59,14 @@ ServerMetrics::ServerMetrics(const BuildLabels& build, const std::vector<DeviceL
                  .Help("Tensor bytes the server copied in host memory.")
                  .Register(*registry_)
                  .Add({{"direction", "receive"}});
+  Family<Counter>& region_payload = BuildCounter()
+                                        .Name(metric_names::kRegionPayloadBytes)
+                                        .Help("Tensor bytes of answered calls that lay in regions, not in messages.")
+                                        .Register(*registry_);
+  for (size_t i = 0; i < kRegionMemoryLabels.size(); ++i) {
+    region_read_[i] = &region_payload.Add({{"memory", kRegionMemoryLabels[i]}, {"direction", "read"}});
+    region_written_[i] = &region_payload.Add({{"memory", kRegionMemoryLabels[i]}, {"direction", "written"}});
+  }
   rejected_ = CountersOver(BuildCounter()
                                .Name(metric_names::kRejected)
                                .Help("Calls and connections refused, by reason.")
@@ -161,6 +169,10 @@ void ServerMetrics::RpcHandled(RpcMethod method, int code, double seconds) {
 
 void ServerMetrics::StageTime(Stage stage, double seconds) { stages_[static_cast<size_t>(stage)]->Observe(seconds); }
 void ServerMetrics::Copied(int64_t bytes) { copied_->Increment(static_cast<double>(bytes)); }
+void ServerMetrics::RegionPayload(RegionMemory memory, int64_t read, int64_t written) {
+  region_read_[static_cast<size_t>(memory)]->Increment(static_cast<double>(read));
+  region_written_[static_cast<size_t>(memory)]->Increment(static_cast<double>(written));
+}
 void ServerMetrics::Rejected(RejectReason reason) { rejected_[static_cast<size_t>(reason)]->Increment(); }
 void ServerMetrics::Expired(Station where) { expired_[static_cast<size_t>(where)]->Increment(); }
 void ServerMetrics::Cancelled(Station where) { cancelled_[static_cast<size_t>(where)]->Increment(); }

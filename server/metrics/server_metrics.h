@@ -55,6 +55,7 @@ class ServerMetrics {
 
   void StageTime(Stage stage, double seconds);
   void Copied(int64_t bytes);
+  void RegionPayload(RegionMemory memory, int64_t read, int64_t written);
   void Rejected(RejectReason reason);
   void Expired(Station where);
   void Cancelled(Station where);
@@ -89,6 +90,8 @@ class ServerMetrics {
   std::array<prometheus::Counter*, kCredentialKindLabels.size()> credentials_taken_{};
   std::array<prometheus::Counter*, kCredentialKindLabels.size()> credentials_refused_{};
   prometheus::Counter* copied_ = nullptr;
+  std::array<prometheus::Counter*, kRegionMemoryLabels.size()> region_read_{};
+  std::array<prometheus::Counter*, kRegionMemoryLabels.size()> region_written_{};
   prometheus::Histogram* batch_requests_ = nullptr;
   prometheus::Histogram* batch_tokens_ = nullptr;
   prometheus::Counter* tiles_computed_ = nullptr;

@@ -11,16 +11,11 @@ namespace {
 
 uint64_t Pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 
-// Lays the sequences' tensors end to end over the job's buffers.
+// Lays the sequences end to end over the call's tensors.
 class SequenceWalk {
  public:
-  SequenceWalk(const AttendShape& shape, std::byte* input, std::byte* output)
-      : params_(shape.params),
-        q_(input),
-        k_(input + shape.q_bytes),
-        v_(k_ + shape.kv_bytes),
-        o_(output),
-        lse_(shape.return_lse ? output + shape.q_bytes : nullptr) {}
+  SequenceWalk(const AttendShape& shape, const TensorPlaces& places)
+      : params_(shape.params), q_(places.q), k_(places.k), v_(places.v), o_(places.o), lse_(places.lse) {}
 
   SequenceView Next(int64_t q_len, int64_t kv_len) {
     const int64_t head_bytes = params_.head_dim * SizeOf(params_.dtype);
@@ -64,7 +59,26 @@ AttendJob::AttendJob(Traits traits, AttendShape shape, StagingBuffer input, Stag
       done_(std::move(done)) {
   ABSL_RAW_CHECK(static_cast<int64_t>(input_.size()) == shape_.input_bytes(), "input is as large as the shape says");
   ABSL_RAW_CHECK(static_cast<int64_t>(output_.size()) == shape_.output_bytes(), "output is as large as the shape says");
-  SequenceWalk walk(shape_, input_.data(), output_.data());
+  std::byte* const k = input_.data() + shape_.q_bytes;
+  MakeSequences({.q = input_.data(),
+                 .k = k,
+                 .v = k + shape_.kv_bytes,
+                 .o = output_.data(),
+                 .lse = shape_.return_lse ? output_.data() + shape_.q_bytes : nullptr,
+                 .lease = nullptr});
+}
+
+AttendJob::AttendJob(Traits traits, AttendShape shape, TensorPlaces places, ByteBudget::Charge charge, DoneFn done)
+    : DeviceJob(std::move(traits), shape.params.dtype),
+      shape_(std::move(shape)),
+      places_(std::move(places)),
+      charge_(std::move(charge)),
+      done_(std::move(done)) {
+  MakeSequences(places_);
+}
+
+void AttendJob::MakeSequences(const TensorPlaces& places) {
+  SequenceWalk walk(shape_, places);
   sequences_.reserve(shape_.q_lengths.size());
   for (size_t i = 0; i < shape_.q_lengths.size(); ++i) {
     sequences_.push_back(walk.Next(shape_.q_lengths[i], shape_.kv_lengths[i]));

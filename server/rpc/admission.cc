@@ -66,6 +66,15 @@ absl::StatusOr<Admission::Grant> Admission::AdmitCall(absl::string_view tenant, 
   return Grant{*std::move(ticket), *std::move(charge), *std::move(input), *std::move(output)};
 }
 
+absl::StatusOr<Admission::Grant> Admission::AdmitRegionCall(absl::string_view tenant, const AttendShape& shape,
+                                                            int64_t message_bytes) {
+  absl::StatusOr<Ticket> ticket = Enter();
+  if (!ticket.ok()) return ticket.status();
+  absl::StatusOr<ByteBudget::Charge> charge = budget_->Acquire(tenant, {shape.metadata_bytes()}, message_bytes);
+  if (!charge.ok()) return WithReason(charge.status(), RejectReason::kByteBudget);
+  return Grant{*std::move(ticket), *std::move(charge), {}, {}};
+}
+
 absl::StatusOr<Admission::Ticket> Admission::Enter() {
   absl::MutexLock lock(&mutex_);
   if (!refusal_.ok()) return refusal_;

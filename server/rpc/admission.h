@@ -39,7 +39,7 @@ class Admission {
   // What an admitted call owns.
   struct Grant {
     Ticket ticket;
-    ByteBudget::Charge charge;  // of AttendShape::held_bytes
+    ByteBudget::Charge charge;  // of AttendShape::held_bytes, or of metadata_bytes in regions
     StagingBuffer input;
     StagingBuffer output;
   };
@@ -58,6 +58,10 @@ class Admission {
   // Takes memory for a call, beside the message of `message_bytes` that opens it. UNAVAILABLE once closed;
   // RESOURCE_EXHAUSTED or INVALID_ARGUMENT where the memory cannot be had now or ever.
   absl::StatusOr<Grant> AdmitCall(absl::string_view tenant, const AttendShape& shape, int64_t message_bytes);
+
+  // For a call whose tensors lie in regions, which have been charged for: takes no staging memory. As AdmitCall
+  // otherwise.
+  absl::StatusOr<Grant> AdmitRegionCall(absl::string_view tenant, const AttendShape& shape, int64_t message_bytes);
 
   // Refuses every call from now on, with the first `refusal` given.
   void Close(const absl::Status& refusal = absl::UnavailableError("the server is draining"));

@@ -6,17 +6,9 @@
 #include "server/rpc/attend_header.h"
 #include "server/rpc/caller.h"
 #include "server/rpc/status.h"
+#include "server/rpc/timeout.h"
 
 namespace tessera {
-namespace {
-
-absl::Duration ToTimeout(uint64_t timeout_us) {
-  constexpr uint64_t kLongest = uint64_t{365} * 24 * 3600 * 1000000;
-  return timeout_us == 0 || timeout_us > kLongest ? absl::InfiniteDuration()
-                                                  : absl::Microseconds(static_cast<int64_t>(timeout_us));
-}
-
-}  // namespace
 
 AttendStream* AttendStream::Start(const AttendEnvironment& environment, StripeTable* stripes, StreamRegistry* registry,
                                   grpc::CallbackServerContext* context) {

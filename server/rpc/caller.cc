@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/rpc/bearer_token.h"
@@ -39,6 +40,15 @@ absl::StatusOr<std::string> TenantOfToken(const CallMetadata& metadata, const To
 
 absl::StatusOr<std::string> TenantOf(const CallMetadata& metadata, const Tokens* tokens) {
   return tokens != nullptr ? TenantOfToken(metadata, *tokens) : NamedTenant(metadata);
+}
+
+bool IsLocalPeer(absl::string_view peer) {
+  // Of an IPv6 address, some versions of gRPC escape the brackets.
+  for (const absl::string_view local : {"unix:", "unix-abstract:", "ipv4:127.",
+                                        "ipv6:[::1]:", "ipv6:%5B::1%5D:", "ipv6:[::ffff:127.", "ipv6:%5B::ffff:127."}) {
+    if (absl::StartsWith(peer, local)) return true;
+  }
+  return false;
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/string_ref.h"
@@ -26,6 +27,9 @@ using CallMetadata = std::multimap<grpc::string_ref, grpc::string_ref>;
 // kMaxTenantBytes. With them: the bearer token's tenant; UNAUTHENTICATED where there is no token or it is not known,
 // PERMISSION_DENIED where the metadata names another tenant.
 absl::StatusOr<std::string> TenantOf(const CallMetadata& metadata, const Tokens* tokens);
+
+// Whether the peer of an RPC, as gRPC names it, is on this host: it came over a Unix socket or a loopback address.
+bool IsLocalPeer(absl::string_view peer);
 
 // The RPC's deadline on `clock`. gRPC gives it as a time of day: ask once, on arrival.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock);

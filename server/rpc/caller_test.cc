@@ -58,5 +58,19 @@ TEST_F(TenantOfTokenTest, OtherTenantsNameIsDenied) {
             StatusCode::kPermissionDenied);
 }
 
+TEST(CallerTest, UnixSocketsAndLoopbackAreLocal) {
+  for (const char* peer : {"unix:", "unix:/run/tessera.sock", "unix-abstract:tessera", "ipv4:127.0.0.1:4711",
+                           "ipv4:127.9.9.9:1", "ipv6:[::1]:4711", "ipv6:%5B::1%5D:4711"}) {
+    EXPECT_TRUE(IsLocalPeer(peer)) << peer;
+  }
+}
+
+TEST(CallerTest, OtherAddressesAreNot) {
+  for (const char* peer : {"", "ipv4:10.0.0.1:127", "ipv4:128.0.0.1:1", "ipv4:1.127.0.0:1", "ipv6:[::12]:1",
+                           "ipv6:%5B::1:2%5D:1", "ipv6:[2001:db8::1]:4711", "unknown"}) {
+    EXPECT_FALSE(IsLocalPeer(peer)) << peer;
+  }
+}
+
 }  // namespace
 }  // namespace tessera

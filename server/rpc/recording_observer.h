@@ -21,6 +21,7 @@ class RecordingObserver final : public RpcObserver {
     absl::MutexLock lock(&mutex_);
     copied_ += bytes;
   }
+  void OnRegionPayload(RegionMemory, int64_t, int64_t) override {}
   void OnRejected(RejectReason reason) override {
     absl::MutexLock lock(&mutex_);
     rejected_.push_back(reason);

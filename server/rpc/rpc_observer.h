@@ -22,6 +22,8 @@ class RpcObserver {
   virtual void OnStage(Stage stage, absl::Duration time) = 0;
   // Tensor bytes copied from gRPC's memory into staging memory.
   virtual void OnPayloadCopied(int64_t bytes) = 0;
+  // Tensor bytes of an answered call that were read and written where its caller has them.
+  virtual void OnRegionPayload(RegionMemory memory, int64_t read, int64_t written) = 0;
 
   // How calls end that are not answered with a result; one of these for each.
   // OnRejected also tells of connections that are refused.

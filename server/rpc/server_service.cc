@@ -31,6 +31,16 @@ void FillOccupancy(const AttendEnvironment& environment, v1::Occupancy* occupanc
   occupancy->set_staging_used_bytes(environment.admission->staging().in_use());
 }
 
+void FillRegions(const RegionHost& host, v1::Regions* regions) {
+  const RegionQuota::Amount in_use = host.quota().in_use();
+  regions->set_shared_memory(host.allows_shared_memory());
+  regions->set_cuda_memory(host.allows_cuda_memory());
+  regions->set_max_bytes(static_cast<uint64_t>(host.quota().most().bytes));
+  regions->set_bytes(static_cast<uint64_t>(in_use.bytes));
+  regions->set_max_regions(static_cast<uint32_t>(host.quota().most().regions));
+  regions->set_regions(static_cast<uint32_t>(in_use.regions));
+}
+
 // Answers a unary call on the spot by `answer`, from a Request to a StatusOr of the response, and counts it.
 template <typename Request, typename AnswerFn>
 grpc::ServerUnaryReactor* AnswerNow(RpcMethod method, const AttendEnvironment& environment,
@@ -69,6 +79,7 @@ v1::GetServerInfoResponse ServerService::Info() const {
   for (v1::DeviceInfo& device : facts_.devices()) *info.add_devices() = std::move(device);
   FillLimits(environment_, facts_, info.mutable_limits());
   FillOccupancy(environment_, info.mutable_occupancy());
+  FillRegions(*facts_.regions, info.mutable_regions());
   info.set_uptime_seconds(absl::ToDoubleSeconds(environment_.clock->Now() - started_));
   return info;
 }

@@ -11,6 +11,7 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
+#include "server/region/region_host.h"
 #include "server/rpc/attend_environment.h"
 #include "tessera/v1/server.grpc.pb.h"
 
@@ -24,6 +25,7 @@ struct ServerFacts {
   int64_t max_queue_requests = 0;
   // Devices as they are now.
   std::function<std::vector<v1::DeviceInfo>()> devices;
+  const RegionHost* regions = nullptr;  // outlives the service
 };
 
 // Answers at once, on gRPC's thread.

@@ -52,7 +52,9 @@ class Job {
     int64_t tokens = 0;
     int64_t sequences = 1;
     absl::Time deadline = absl::InfiniteFuture();
+    int device = kAnyDevice;  // of a SchedulerGroup: the only one that can run it
   };
+  static constexpr int kAnyDevice = -1;
 
   explicit Job(Traits traits) : traits_(std::move(traits)) {}
   Job(const Job&) = delete;

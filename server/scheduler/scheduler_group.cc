@@ -15,6 +15,11 @@ SchedulerGroup::SchedulerGroup(const SchedulerOptions& options, size_t devices, 
 }
 
 absl::Status SchedulerGroup::Enqueue(const JobPtr& job) {
+  if (const int device = job->traits().device; device != Job::kAnyDevice) {
+    ABSL_RAW_CHECK(static_cast<size_t>(device) < schedulers_.size(), "a job's device is one of the group's");
+    job->scheduler_.store(&of(static_cast<size_t>(device)));
+    return of(static_cast<size_t>(device)).Enqueue(job);
+  }
   std::vector<std::pair<double, Scheduler*>> by_cost;
   by_cost.reserve(schedulers_.size());
   for (const auto& scheduler : schedulers_) by_cost.emplace_back(scheduler->outstanding_cost(), scheduler.get());

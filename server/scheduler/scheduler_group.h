@@ -23,8 +23,8 @@ class SchedulerGroup {
 
   Scheduler& of(size_t device) { return *schedulers_[device]; }
 
-  // As Scheduler::Enqueue, with the scheduler of the least outstanding cost that is open and has room. Where none is:
-  // UNAVAILABLE if all are closed, otherwise RESOURCE_EXHAUSTED.
+  // As Scheduler::Enqueue, with the scheduler of the least outstanding cost that is open and has room, or the job's
+  // only one (Traits::device). Where none is: UNAVAILABLE if all are closed, otherwise RESOURCE_EXHAUSTED.
   absl::Status Enqueue(const JobPtr& job);
   // As Scheduler::Forget.
   void Forget(const Job& job);

@@ -56,6 +56,21 @@ TEST_F(SchedulerGroupTest, FullSchedulerPassesItsJobsOn) {
   EXPECT_EQ(group.Enqueue(MakeTestJob("a", 1)).code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(SchedulerGroupTest, JobOfOneDeviceGoesThereOrNowhere) {
+  SchedulerGroup group({.max_queue_jobs = 2}, 2, &clock_);
+  const auto bound = [](int device) { return MakeTestJob(Job::Traits{.cost = 100, .device = device}); };
+  EXPECT_EQ(Place(group, bound(1), 2), 1);
+  EXPECT_EQ(Place(group, bound(1), 2), 1);
+  EXPECT_EQ(group.Enqueue(bound(1)).code(), absl::StatusCode::kResourceExhausted);
+  const TestJobPtr job = bound(0);
+  EXPECT_EQ(Place(group, job, 2), 0);
+  EXPECT_TRUE(job->Finish(absl::CancelledError()));
+  group.Forget(*job);
+  EXPECT_EQ(group.of(0).queued_jobs(), 0);
+  group.of(0).Close(absl::UnavailableError("lost"));
+  EXPECT_EQ(group.Enqueue(bound(0)).code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(SchedulerGroupTest, ClosedSchedulerPassesItsJobsOn) {
   SchedulerGroup group({.max_queue_jobs = 2}, 2, &clock_);
   group.of(0).Close(absl::UnavailableError("device lost"));

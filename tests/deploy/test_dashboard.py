@@ -17,6 +17,7 @@ NOT_SHOWN = {
     "process_virtual_memory_bytes",
     "process_threads",
     "tessera_credential_reloads_total",
+    "tessera_regions",
     "tessera_tls_certificate_expiry_timestamp_seconds",
 }
 

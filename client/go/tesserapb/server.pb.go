@@ -76,7 +76,9 @@ type DeviceInfo struct {
 	// Batches it runs at a time.
 	Slots uint32 `protobuf:"varint,6,opt,name=slots,proto3" json:"slots,omitempty"`
 	// It has failed for good and takes no more calls; the server goes on with the others.
-	Lost          bool `protobuf:"varint,7,opt,name=lost,proto3" json:"lost,omitempty"`
+	Lost bool `protobuf:"varint,7,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Of a GPU: its UUID, 16 bytes, as CUDA has it. Empty of a CPU.
+	Uuid          []byte `protobuf:"bytes,8,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -158,6 +160,13 @@ func (x *DeviceInfo) GetLost() bool {
 		return x.Lost
 	}
 	return false
+}
+
+func (x *DeviceInfo) GetUuid() []byte {
+	if x != nil {
+		return x.Uuid
+	}
+	return nil
 }
 
 // What the server refuses beyond.
@@ -362,6 +371,97 @@ func (x *Occupancy) GetStagingUsedBytes() uint64 {
 	return 0
 }
 
+// What callers on the server's own host may share with it (RegionService).
+type Regions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SharedMemory is allowed.
+	SharedMemory bool `protobuf:"varint,1,opt,name=shared_memory,json=sharedMemory,proto3" json:"shared_memory,omitempty"`
+	// CudaMemory is allowed, and there is a GPU.
+	CudaMemory bool `protobuf:"varint,2,opt,name=cuda_memory,json=cudaMemory,proto3" json:"cuda_memory,omitempty"`
+	// Shared memory of all callers together, in bytes.
+	MaxBytes uint64 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	// Of which open.
+	Bytes uint64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Regions of all callers together, of either kind.
+	MaxRegions uint32 `protobuf:"varint,5,opt,name=max_regions,json=maxRegions,proto3" json:"max_regions,omitempty"`
+	// Of which open.
+	Regions       uint32 `protobuf:"varint,6,opt,name=regions,proto3" json:"regions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Regions) Reset() {
+	*x = Regions{}
+	mi := &file_tessera_v1_server_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Regions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Regions) ProtoMessage() {}
+
+func (x *Regions) ProtoReflect() protoreflect.Message {
+	mi := &file_tessera_v1_server_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Regions.ProtoReflect.Descriptor instead.
+func (*Regions) Descriptor() ([]byte, []int) {
+	return file_tessera_v1_server_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Regions) GetSharedMemory() bool {
+	if x != nil {
+		return x.SharedMemory
+	}
+	return false
+}
+
+func (x *Regions) GetCudaMemory() bool {
+	if x != nil {
+		return x.CudaMemory
+	}
+	return false
+}
+
+func (x *Regions) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *Regions) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Regions) GetMaxRegions() uint32 {
+	if x != nil {
+		return x.MaxRegions
+	}
+	return 0
+}
+
+func (x *Regions) GetRegions() uint32 {
+	if x != nil {
+		return x.Regions
+	}
+	return 0
+}
+
 // A server's description.
 type GetServerInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -379,13 +479,15 @@ type GetServerInfoResponse struct {
 	Occupancy *Occupancy `protobuf:"bytes,6,opt,name=occupancy,proto3" json:"occupancy,omitempty"`
 	// Since the start, in seconds.
 	UptimeSeconds float64 `protobuf:"fixed64,7,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`
+	// At the time of the call.
+	Regions       *Regions `protobuf:"bytes,8,opt,name=regions,proto3" json:"regions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_tessera_v1_server_proto_msgTypes[4]
+	mi := &file_tessera_v1_server_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +499,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tessera_v1_server_proto_msgTypes[4]
+	mi := &file_tessera_v1_server_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +512,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_tessera_v1_server_proto_rawDescGZIP(), []int{4}
+	return file_tessera_v1_server_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetServerInfoResponse) GetVersion() string {
@@ -462,6 +564,13 @@ func (x *GetServerInfoResponse) GetUptimeSeconds() float64 {
 	return 0
 }
 
+func (x *GetServerInfoResponse) GetRegions() *Regions {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
 // What to plan for. Zero fields take the defaults of the article: 192 KiB, head_dim 128, 2-byte
 // elements, 1 stage, N = 4096.
 type PlanTilesRequest struct {
@@ -485,7 +594,7 @@ type PlanTilesRequest struct {
 
 func (x *PlanTilesRequest) Reset() {
 	*x = PlanTilesRequest{}
-	mi := &file_tessera_v1_server_proto_msgTypes[5]
+	mi := &file_tessera_v1_server_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +606,7 @@ func (x *PlanTilesRequest) String() string {
 func (*PlanTilesRequest) ProtoMessage() {}
 
 func (x *PlanTilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tessera_v1_server_proto_msgTypes[5]
+	mi := &file_tessera_v1_server_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +619,7 @@ func (x *PlanTilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanTilesRequest.ProtoReflect.Descriptor instead.
 func (*PlanTilesRequest) Descriptor() ([]byte, []int) {
-	return file_tessera_v1_server_proto_rawDescGZIP(), []int{5}
+	return file_tessera_v1_server_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PlanTilesRequest) GetSramBytes() uint64 {
@@ -568,7 +677,7 @@ type TileComponent struct {
 
 func (x *TileComponent) Reset() {
 	*x = TileComponent{}
-	mi := &file_tessera_v1_server_proto_msgTypes[6]
+	mi := &file_tessera_v1_server_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +689,7 @@ func (x *TileComponent) String() string {
 func (*TileComponent) ProtoMessage() {}
 
 func (x *TileComponent) ProtoReflect() protoreflect.Message {
-	mi := &file_tessera_v1_server_proto_msgTypes[6]
+	mi := &file_tessera_v1_server_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +702,7 @@ func (x *TileComponent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileComponent.ProtoReflect.Descriptor instead.
 func (*TileComponent) Descriptor() ([]byte, []int) {
-	return file_tessera_v1_server_proto_rawDescGZIP(), []int{6}
+	return file_tessera_v1_server_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TileComponent) GetName() string {
@@ -629,7 +738,7 @@ type TrafficRow struct {
 
 func (x *TrafficRow) Reset() {
 	*x = TrafficRow{}
-	mi := &file_tessera_v1_server_proto_msgTypes[7]
+	mi := &file_tessera_v1_server_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +750,7 @@ func (x *TrafficRow) String() string {
 func (*TrafficRow) ProtoMessage() {}
 
 func (x *TrafficRow) ProtoReflect() protoreflect.Message {
-	mi := &file_tessera_v1_server_proto_msgTypes[7]
+	mi := &file_tessera_v1_server_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +763,7 @@ func (x *TrafficRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrafficRow.ProtoReflect.Descriptor instead.
 func (*TrafficRow) Descriptor() ([]byte, []int) {
-	return file_tessera_v1_server_proto_rawDescGZIP(), []int{7}
+	return file_tessera_v1_server_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TrafficRow) GetOperand() string {
@@ -714,7 +823,7 @@ type PlanTilesResponse struct {
 
 func (x *PlanTilesResponse) Reset() {
 	*x = PlanTilesResponse{}
-	mi := &file_tessera_v1_server_proto_msgTypes[8]
+	mi := &file_tessera_v1_server_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +835,7 @@ func (x *PlanTilesResponse) String() string {
 func (*PlanTilesResponse) ProtoMessage() {}
 
 func (x *PlanTilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tessera_v1_server_proto_msgTypes[8]
+	mi := &file_tessera_v1_server_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +848,7 @@ func (x *PlanTilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanTilesResponse.ProtoReflect.Descriptor instead.
 func (*PlanTilesResponse) Descriptor() ([]byte, []int) {
-	return file_tessera_v1_server_proto_rawDescGZIP(), []int{8}
+	return file_tessera_v1_server_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PlanTilesResponse) GetTile() uint32 {
@@ -790,7 +899,7 @@ const file_tessera_v1_server_proto_rawDesc = "" +
 	"\n" +
 	"\x17tessera/v1/server.proto\x12\n" +
 	"tessera.v1\x1a\x17tessera/v1/tensor.proto\"\x16\n" +
-	"\x14GetServerInfoRequest\"\xc7\x01\n" +
+	"\x14GetServerInfoRequest\"\xdb\x01\n" +
 	"\n" +
 	"DeviceInfo\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
@@ -799,7 +908,8 @@ const file_tessera_v1_server_proto_rawDesc = "" +
 	"\fmemory_bytes\x18\x04 \x01(\x04R\vmemoryBytes\x12*\n" +
 	"\x11memory_used_bytes\x18\x05 \x01(\x04R\x0fmemoryUsedBytes\x12\x14\n" +
 	"\x05slots\x18\x06 \x01(\rR\x05slots\x12\x12\n" +
-	"\x04lost\x18\a \x01(\bR\x04lost\"\x82\x03\n" +
+	"\x04lost\x18\a \x01(\bR\x04lost\x12\x12\n" +
+	"\x04uuid\x18\b \x01(\fR\x04uuid\"\x82\x03\n" +
 	"\x06Limits\x12*\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x04R\x0fmaxMessageBytes\x12*\n" +
 	"\x11max_request_bytes\x18\x02 \x01(\x04R\x0fmaxRequestBytes\x12#\n" +
@@ -816,7 +926,16 @@ const file_tessera_v1_server_proto_rawDesc = "" +
 	"queueBytes\x12%\n" +
 	"\x0einflight_bytes\x18\x03 \x01(\x04R\rinflightBytes\x12#\n" +
 	"\rstaging_bytes\x18\x04 \x01(\x04R\fstagingBytes\x12,\n" +
-	"\x12staging_used_bytes\x18\x05 \x01(\x04R\x10stagingUsedBytes\"\xa1\x02\n" +
+	"\x12staging_used_bytes\x18\x05 \x01(\x04R\x10stagingUsedBytes\"\xbd\x01\n" +
+	"\aRegions\x12#\n" +
+	"\rshared_memory\x18\x01 \x01(\bR\fsharedMemory\x12\x1f\n" +
+	"\vcuda_memory\x18\x02 \x01(\bR\n" +
+	"cudaMemory\x12\x1b\n" +
+	"\tmax_bytes\x18\x03 \x01(\x04R\bmaxBytes\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x1f\n" +
+	"\vmax_regions\x18\x05 \x01(\rR\n" +
+	"maxRegions\x12\x18\n" +
+	"\aregions\x18\x06 \x01(\rR\aregions\"\xd0\x02\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x18\n" +
@@ -824,7 +943,8 @@ const file_tessera_v1_server_proto_rawDesc = "" +
 	"\adevices\x18\x04 \x03(\v2\x16.tessera.v1.DeviceInfoR\adevices\x12*\n" +
 	"\x06limits\x18\x05 \x01(\v2\x12.tessera.v1.LimitsR\x06limits\x123\n" +
 	"\toccupancy\x18\x06 \x01(\v2\x15.tessera.v1.OccupancyR\toccupancy\x12%\n" +
-	"\x0euptime_seconds\x18\a \x01(\x01R\ruptimeSeconds\"\xcd\x01\n" +
+	"\x0euptime_seconds\x18\a \x01(\x01R\ruptimeSeconds\x12-\n" +
+	"\aregions\x18\b \x01(\v2\x13.tessera.v1.RegionsR\aregions\"\xcd\x01\n" +
 	"\x10PlanTilesRequest\x12\x1d\n" +
 	"\n" +
 	"sram_bytes\x18\x01 \x01(\x04R\tsramBytes\x12\x19\n" +
@@ -872,35 +992,37 @@ func file_tessera_v1_server_proto_rawDescGZIP() []byte {
 	return file_tessera_v1_server_proto_rawDescData
 }
 
-var file_tessera_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_tessera_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_tessera_v1_server_proto_goTypes = []any{
 	(*GetServerInfoRequest)(nil),  // 0: tessera.v1.GetServerInfoRequest
 	(*DeviceInfo)(nil),            // 1: tessera.v1.DeviceInfo
 	(*Limits)(nil),                // 2: tessera.v1.Limits
 	(*Occupancy)(nil),             // 3: tessera.v1.Occupancy
-	(*GetServerInfoResponse)(nil), // 4: tessera.v1.GetServerInfoResponse
-	(*PlanTilesRequest)(nil),      // 5: tessera.v1.PlanTilesRequest
-	(*TileComponent)(nil),         // 6: tessera.v1.TileComponent
-	(*TrafficRow)(nil),            // 7: tessera.v1.TrafficRow
-	(*PlanTilesResponse)(nil),     // 8: tessera.v1.PlanTilesResponse
-	(DataType)(0),                 // 9: tessera.v1.DataType
+	(*Regions)(nil),               // 4: tessera.v1.Regions
+	(*GetServerInfoResponse)(nil), // 5: tessera.v1.GetServerInfoResponse
+	(*PlanTilesRequest)(nil),      // 6: tessera.v1.PlanTilesRequest
+	(*TileComponent)(nil),         // 7: tessera.v1.TileComponent
+	(*TrafficRow)(nil),            // 8: tessera.v1.TrafficRow
+	(*PlanTilesResponse)(nil),     // 9: tessera.v1.PlanTilesResponse
+	(DataType)(0),                 // 10: tessera.v1.DataType
 }
 var file_tessera_v1_server_proto_depIdxs = []int32{
-	1, // 0: tessera.v1.GetServerInfoResponse.devices:type_name -> tessera.v1.DeviceInfo
-	2, // 1: tessera.v1.GetServerInfoResponse.limits:type_name -> tessera.v1.Limits
-	3, // 2: tessera.v1.GetServerInfoResponse.occupancy:type_name -> tessera.v1.Occupancy
-	9, // 3: tessera.v1.PlanTilesRequest.dtype:type_name -> tessera.v1.DataType
-	6, // 4: tessera.v1.PlanTilesResponse.components:type_name -> tessera.v1.TileComponent
-	7, // 5: tessera.v1.PlanTilesResponse.traffic:type_name -> tessera.v1.TrafficRow
-	0, // 6: tessera.v1.ServerService.GetServerInfo:input_type -> tessera.v1.GetServerInfoRequest
-	5, // 7: tessera.v1.ServerService.PlanTiles:input_type -> tessera.v1.PlanTilesRequest
-	4, // 8: tessera.v1.ServerService.GetServerInfo:output_type -> tessera.v1.GetServerInfoResponse
-	8, // 9: tessera.v1.ServerService.PlanTiles:output_type -> tessera.v1.PlanTilesResponse
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	1,  // 0: tessera.v1.GetServerInfoResponse.devices:type_name -> tessera.v1.DeviceInfo
+	2,  // 1: tessera.v1.GetServerInfoResponse.limits:type_name -> tessera.v1.Limits
+	3,  // 2: tessera.v1.GetServerInfoResponse.occupancy:type_name -> tessera.v1.Occupancy
+	4,  // 3: tessera.v1.GetServerInfoResponse.regions:type_name -> tessera.v1.Regions
+	10, // 4: tessera.v1.PlanTilesRequest.dtype:type_name -> tessera.v1.DataType
+	7,  // 5: tessera.v1.PlanTilesResponse.components:type_name -> tessera.v1.TileComponent
+	8,  // 6: tessera.v1.PlanTilesResponse.traffic:type_name -> tessera.v1.TrafficRow
+	0,  // 7: tessera.v1.ServerService.GetServerInfo:input_type -> tessera.v1.GetServerInfoRequest
+	6,  // 8: tessera.v1.ServerService.PlanTiles:input_type -> tessera.v1.PlanTilesRequest
+	5,  // 9: tessera.v1.ServerService.GetServerInfo:output_type -> tessera.v1.GetServerInfoResponse
+	9,  // 10: tessera.v1.ServerService.PlanTiles:output_type -> tessera.v1.PlanTilesResponse
+	9,  // [9:11] is the sub-list for method output_type
+	7,  // [7:9] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_tessera_v1_server_proto_init() }
@@ -915,7 +1037,7 @@ func file_tessera_v1_server_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tessera_v1_server_proto_rawDesc), len(file_tessera_v1_server_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

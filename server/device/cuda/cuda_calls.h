@@ -14,12 +14,14 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "kernels/attention.h"
+#include "server/region/region_mapper.h"
 
 namespace tessera {
 
 struct CudaDeviceFacts {
   std::string name;  // "NVIDIA H200"
   int64_t free_bytes = 0;
+  DeviceUuid uuid = {};
 };
 
 // One piece of a transfer between host and device memory.
@@ -47,6 +49,14 @@ class CudaCalls {
   // Host memory that all devices copy from and to without the CPU.
   virtual absl::StatusOr<std::byte*> AllocatePinned(size_t bytes) = 0;
   virtual void FreePinned(std::byte* data) = 0;
+  // The same for memory that is there already, whole pages.
+  virtual absl::Status RegisterPinned(absl::Span<std::byte> memory) = 0;
+  virtual void UnregisterPinned(std::byte* data) = 0;
+
+  // Maps an allocation of another process, the whole of it. An error of the handle's is INTERNAL, and the device goes
+  // on.
+  virtual absl::StatusOr<absl::Span<std::byte>> OpenIpc(const CudaIpcHandle& handle) = 0;
+  virtual void CloseIpc(std::byte* data) = 0;
 
   // Streams are independent of one another and of the default stream.
   virtual absl::StatusOr<StreamHandle> CreateStream() = 0;

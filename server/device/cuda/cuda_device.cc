@@ -24,8 +24,9 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaDeviceOpt
                   .kernel = std::string(backend->name()),
                   .memory_bytes = static_cast<int64_t>((*memory)->capacity()),
                   .slots = options.slots};
-  std::unique_ptr<CudaDevice> device(
-      new CudaDevice(std::move(info), std::move(backend), std::move(staging), *std::move(memory)));
+  std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(info), std::move(backend), std::move(staging),
+                                                    *std::move(memory),
+                                                    CudaRegionMapper(options.device, facts->uuid, calls)));
   const CudaSlot::Shared shared = {
       .device = options.device, .backend = device->backend_.get(), .memory = device->memory_.get(), .calls = calls};
   for (int slot = 0; slot < options.slots; ++slot) {

@@ -12,6 +12,7 @@
 #include "kernels/attention.h"
 #include "kernels/cuda/gpu_backend.h"
 #include "server/device/cuda/cuda_calls.h"
+#include "server/device/cuda/cuda_region_mapper.h"
 #include "server/device/cuda/cuda_slot.h"
 #include "server/device/cuda/device_memory.h"
 #include "server/device/device.h"
@@ -39,6 +40,7 @@ class CudaDevice final : public Device {
   int64_t memory_in_use() const override { return static_cast<int64_t>(memory_->in_use()); }
   // 0 once the device is lost and does not say.
   int64_t launch_memory() const override { return backend_->ReservedScratchBytes().value_or(0); }
+  RegionMapper* region_mapper() override { return &region_mapper_; }
   // An error is sticky where the device does not finish what it was given. Where the arena is full: RESOURCE_EXHAUSTED,
   // or INVALID_ARGUMENT where it never could hold the one item that there is.
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
@@ -46,16 +48,18 @@ class CudaDevice final : public Device {
 
  private:
   CudaDevice(DeviceInfo info, std::unique_ptr<cuda::GpuBackend> backend, std::shared_ptr<StagingPool> staging,
-             std::unique_ptr<DeviceMemory> memory)
+             std::unique_ptr<DeviceMemory> memory, const CudaRegionMapper& region_mapper)
       : info_(std::move(info)),
         backend_(std::move(backend)),
         staging_(std::move(staging)),
-        memory_(std::move(memory)) {}
+        memory_(std::move(memory)),
+        region_mapper_(region_mapper) {}
 
   const DeviceInfo info_;
   const std::unique_ptr<cuda::GpuBackend> backend_;
   const std::shared_ptr<StagingPool> staging_;
   const std::unique_ptr<DeviceMemory> memory_;
+  CudaRegionMapper region_mapper_;
   std::vector<std::unique_ptr<CudaSlot>> slots_;
 };
 

@@ -40,7 +40,9 @@ FakeCudaCalls::Counts FakeCudaCalls::counts() const {
   return {.device_allocations = static_cast<int>(allocations_.size() - static_cast<size_t>(pinned)),
           .pinned_allocations = static_cast<int>(pinned),
           .streams = static_cast<int>(streams_.size()),
-          .events = static_cast<int>(events_.size())};
+          .events = static_cast<int>(events_.size()),
+          .registrations = static_cast<int>(registered_.size()),
+          .imports = static_cast<int>(imports_.size())};
 }
 
 int FakeCudaCalls::copies() const {
@@ -68,7 +70,51 @@ absl::Status FakeCudaCalls::SelectDevice(int device) {
 absl::StatusOr<CudaDeviceFacts> FakeCudaCalls::Describe(int device) {
   absl::MutexLock lock(&mutex_);
   ABSL_RAW_CHECK(device == Selected(), "the device is selected");
-  return CudaDeviceFacts{.name = absl::StrCat("fake GPU ", device), .free_bytes = device_bytes_};
+  return CudaDeviceFacts{
+      .name = absl::StrCat("fake GPU ", device), .free_bytes = device_bytes_, .uuid = UuidOf(device)};
+}
+
+DeviceUuid FakeCudaCalls::UuidOf(int device) { return {0xfa, 0x4e, static_cast<uint8_t>(device)}; }
+
+CudaIpcHandle FakeCudaCalls::Export(int device, size_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  const CudaIpcHandle handle = {0xcd, static_cast<uint8_t>(exports_.size())};
+  exports_.emplace(handle, Allocation{.device = device, .data = NewMemory(bytes), .bytes = bytes});
+  return handle;
+}
+
+std::byte* FakeCudaCalls::Exported(const CudaIpcHandle& handle) {
+  absl::MutexLock lock(&mutex_);
+  return exports_.at(handle).data.get();
+}
+
+absl::StatusOr<absl::Span<std::byte>> FakeCudaCalls::OpenIpc(const CudaIpcHandle& handle) {
+  absl::MutexLock lock(&mutex_);
+  if (absl::Status failure = TakeFailure("OpenIpc"); !failure.ok()) return failure;
+  const auto found = exports_.find(handle);
+  if (found == exports_.end() || found->second.device != Selected()) return absl::InternalError("no such handle");
+  imports_.insert(found->second.data.get());
+  return absl::MakeSpan(found->second.data.get(), found->second.bytes);
+}
+
+void FakeCudaCalls::CloseIpc(std::byte* data) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = imports_.find(data);
+  ABSL_RAW_CHECK(found != imports_.end(), "what is closed was opened");
+  imports_.erase(found);
+}
+
+absl::Status FakeCudaCalls::RegisterPinned(absl::Span<std::byte> memory) {
+  absl::MutexLock lock(&mutex_);
+  if (absl::Status failure = TakeFailure("RegisterPinned"); !failure.ok()) return failure;
+  registered_.push_back(memory);
+  return absl::OkStatus();
+}
+
+void FakeCudaCalls::UnregisterPinned(std::byte* data) {
+  absl::MutexLock lock(&mutex_);
+  const size_t freed = std::erase_if(registered_, [=](absl::Span<std::byte> memory) { return memory.data() == data; });
+  ABSL_RAW_CHECK(freed == 1, "what is unregistered was registered");
 }
 
 absl::StatusOr<std::byte*> FakeCudaCalls::AllocateDevice(size_t bytes) {
@@ -228,6 +274,11 @@ absl::Status FakeCudaCalls::TakeFailure(const std::string& call) {
 
 bool FakeCudaCalls::Holds(const void* data, size_t bytes, int device) const {
   const auto* const first = static_cast<const std::byte*>(data);
+  if (device == kPinned) {
+    for (const absl::Span<std::byte> memory : registered_) {
+      if (first >= memory.data() && first + bytes <= memory.data() + memory.size()) return true;
+    }
+  }
   return std::any_of(allocations_.begin(), allocations_.end(), [=](const Allocation& allocation) {
     return allocation.device == device && first >= allocation.data.get() &&
            first + bytes <= allocation.data.get() + allocation.bytes;

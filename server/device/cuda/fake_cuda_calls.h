@@ -32,6 +32,8 @@ class FakeCudaCalls final : public CudaCalls {
     int pinned_allocations = 0;
     int streams = 0;
     int events = 0;
+    int registrations = 0;  // of pinned memory that was there
+    int imports = 0;
     friend bool operator==(const Counts&, const Counts&) = default;
   };
 
@@ -42,8 +44,13 @@ class FakeCudaCalls final : public CudaCalls {
 
   // For fake kernels: `work` runs in stream order and takes `time` of the device.
   void Launch(StreamHandle stream, absl::Duration time, std::function<void()> work);
+  // Memory of another process on `device`, and the handle that names it. It outlives its imports.
+  CudaIpcHandle Export(int device, size_t bytes);
+  std::byte* Exported(const CudaIpcHandle& handle);
+  // What Describe says of a device.
+  static DeviceUuid UuidOf(int device);
   // The next call of this name fails with `error`, and the device survives: "AllocateDevice", "AllocatePinned",
-  // "CreateStream", "CreateEvent", "Copy" (of the last piece).
+  // "CreateStream", "CreateEvent", "Copy" (of the last piece), "RegisterPinned", "OpenIpc".
   void FailNext(const std::string& call, absl::Status error);
   // From the next wait on, every call on this device fails.
   void BreakAtNextWait(int device);
@@ -61,6 +68,10 @@ class FakeCudaCalls final : public CudaCalls {
   void FreeDevice(std::byte* data) override;
   absl::StatusOr<std::byte*> AllocatePinned(size_t bytes) override;
   void FreePinned(std::byte* data) override;
+  absl::Status RegisterPinned(absl::Span<std::byte> memory) override;
+  void UnregisterPinned(std::byte* data) override;
+  absl::StatusOr<absl::Span<std::byte>> OpenIpc(const CudaIpcHandle& handle) override;
+  void CloseIpc(std::byte* data) override;
   absl::StatusOr<StreamHandle> CreateStream() override;
   void DestroyStream(StreamHandle stream) override;
   absl::StatusOr<Event> CreateEvent() override;
@@ -107,6 +118,9 @@ class FakeCudaCalls final : public CudaCalls {
   mutable absl::Mutex mutex_;
   std::map<std::thread::id, int> selected_ ABSL_GUARDED_BY(mutex_);
   std::vector<Allocation> allocations_ ABSL_GUARDED_BY(mutex_);
+  std::vector<absl::Span<std::byte>> registered_ ABSL_GUARDED_BY(mutex_);
+  std::map<CudaIpcHandle, Allocation> exports_ ABSL_GUARDED_BY(mutex_);
+  std::multiset<std::byte*> imports_ ABSL_GUARDED_BY(mutex_);
   std::map<StreamHandle, std::unique_ptr<FakeStream>> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<Event, std::unique_ptr<FakeEvent>> events_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);

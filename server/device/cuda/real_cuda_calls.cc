@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstring>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,27 @@ namespace tessera {
 namespace {
 
 using cuda::ToStatus;
+
+// From `data` to the end of what is mapped there, by the driver: what another process says of its own is not to be
+// believed. Small allocations share a mapping.
+absl::StatusOr<size_t> MappedBytes(void* data) {
+  using GetAddressRange = int (*)(unsigned long long* base, size_t* bytes, unsigned long long pointer);  // a CUresult
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  constexpr unsigned kSince = 3020;
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &found, kSince, cudaEnableDefault, &result);
+  if (error != cudaSuccess || result != cudaDriverEntryPointSuccess || found == nullptr) {
+    return absl::InternalError("the driver has no cuMemGetAddressRange");
+  }
+  unsigned long long base = 0;
+  size_t bytes = 0;
+  const auto address = reinterpret_cast<unsigned long long>(data);
+  if (reinterpret_cast<GetAddressRange>(found)(&base, &bytes, address) != 0 || base > address) {
+    return absl::InternalError("the driver does not know an imported allocation");
+  }
+  return bytes - (address - base);
+}
 
 class RealCudaCalls final : public CudaCalls {
  public:
@@ -31,7 +53,10 @@ class RealCudaCalls final : public CudaCalls {
     size_t free = 0, total = 0;
     status.Update(ToStatus(cudaMemGetInfo(&free, &total), "looking at device memory"));
     if (!status.ok()) return status;
-    return CudaDeviceFacts{.name = properties.name, .free_bytes = static_cast<int64_t>(free)};
+    CudaDeviceFacts facts{.name = properties.name, .free_bytes = static_cast<int64_t>(free)};
+    static_assert(sizeof(properties.uuid.bytes) == sizeof(facts.uuid));
+    std::memcpy(facts.uuid.data(), properties.uuid.bytes, sizeof(facts.uuid));
+    return facts;
   }
 
   absl::StatusOr<std::byte*> AllocateDevice(size_t bytes) override {
@@ -50,6 +75,26 @@ class RealCudaCalls final : public CudaCalls {
     return static_cast<std::byte*>(data);
   }
   void FreePinned(std::byte* data) override { cudaFreeHost(data); }
+  absl::Status RegisterPinned(absl::Span<std::byte> memory) override {
+    return ToStatus(cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterPortable),
+                    absl::StrCat("pinning ", memory.size(), " bytes"));
+  }
+  void UnregisterPinned(std::byte* data) override { cudaHostUnregister(data); }
+
+  absl::StatusOr<absl::Span<std::byte>> OpenIpc(const CudaIpcHandle& handle) override {
+    cudaIpcMemHandle_t opaque;
+    static_assert(sizeof(opaque) == sizeof(handle));
+    std::memcpy(&opaque, handle.data(), sizeof(opaque));
+    void* data = nullptr;
+    absl::Status status =
+        ToStatus(cudaIpcOpenMemHandle(&data, opaque, cudaIpcMemLazyEnablePeerAccess), "opening an IPC handle");
+    if (!status.ok()) return status;
+    const absl::StatusOr<size_t> bytes = MappedBytes(data);
+    if (bytes.ok()) return absl::MakeSpan(static_cast<std::byte*>(data), *bytes);
+    cudaIpcCloseMemHandle(data);
+    return bytes.status();
+  }
+  void CloseIpc(std::byte* data) override { cudaIpcCloseMemHandle(data); }
 
   absl::StatusOr<StreamHandle> CreateStream() override {
     cudaStream_t stream = nullptr;

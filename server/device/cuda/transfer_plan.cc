@@ -16,6 +16,7 @@ struct Traveller {
   std::byte* host;
   size_t bytes;
   size_t* offset;
+  bool padded;  // what follows it up to the next multiple of kAlignment is its own
 };
 
 // Lays the buffers out from `*end` on, neighbours as one piece.
@@ -23,8 +24,11 @@ std::vector<TransferPlan::Piece> LayOut(std::vector<Traveller> travellers, size_
   std::sort(travellers.begin(), travellers.end(),
             [](const Traveller& a, const Traveller& b) { return a.host < b.host; });
   std::vector<TransferPlan::Piece> pieces;
+  bool padded = false;  // the last piece's last traveller
   for (const Traveller& traveller : travellers) {
-    const bool neighbour = !pieces.empty() && pieces.back().host + RoundUp(pieces.back().bytes) == traveller.host;
+    const bool neighbour = !pieces.empty() && pieces.back().host + RoundUp(pieces.back().bytes) == traveller.host &&
+                           (padded || pieces.back().bytes % kAlignment == 0);
+    padded = traveller.padded;
     *traveller.offset = *end;
     if (neighbour) {
       pieces.back().bytes = RoundUp(pieces.back().bytes) + traveller.bytes;
@@ -36,41 +40,65 @@ std::vector<TransferPlan::Piece> LayOut(std::vector<Traveller> travellers, size_
   return pieces;
 }
 
-// `pointer` into a buffer at `from`, moved to where that buffer lies at `to`. Null, of an empty tensor, stays null.
-template <typename T>
-T* Moved(T* pointer, const std::byte* from, std::byte* to) {
-  if (pointer == nullptr) return nullptr;
-  return reinterpret_cast<T*>(to + (reinterpret_cast<const std::byte*>(pointer) - from));
-}
-
 }  // namespace
 
 TransferPlan::TransferPlan(absl::Span<const BatchItem> items) : items_(items), places_(items.size()) {
+  size_t tensors = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    places_[i].first_tensor = tensors;
+    tensors += items[i].tensors.size();
+  }
+  tensor_places_.resize(tensors);
   std::vector<Traveller> inputs, outputs;
   for (size_t i = 0; i < items.size(); ++i) {
     const BatchItem& item = items[i];
+    Place& place = places_[i];
     if (!item.input.empty()) {
-      inputs.push_back({const_cast<std::byte*>(item.input.data()), item.input.size(), &places_[i].input});
+      inputs.push_back({const_cast<std::byte*>(item.input.data()), item.input.size(), &place.input, true});
     }
-    if (!item.output.empty()) outputs.push_back({item.output.data(), item.output.size(), &places_[i].output});
+    if (!item.output.empty()) outputs.push_back({item.output.data(), item.output.size(), &place.output, true});
+    for (size_t j = 0; j < item.tensors.size(); ++j) {
+      const HostTensor& tensor = item.tensors[j];
+      if (tensor.bytes == 0) continue;
+      (tensor.output ? outputs : inputs)
+          .push_back({tensor.data, tensor.bytes, &tensor_places_[place.first_tensor + j], false});
+    }
   }
   inputs_ = LayOut(std::move(inputs), &device_bytes_);
   outputs_ = LayOut(std::move(outputs), &device_bytes_);
+}
+
+template <typename T>
+T* TransferPlan::Moved(size_t item, T* pointer, std::byte* block) const {
+  const BatchItem& from = items_[item];
+  const Place& place = places_[item];
+  const auto* const at = reinterpret_cast<const std::byte*>(pointer);
+  // Where it lies `bytes` from `data` on. One past the end is the pointer of an empty tensor; it may go anywhere.
+  const auto moved = [at, block](const std::byte* data, size_t bytes, size_t offset) -> T* {
+    const bool inside = at != nullptr && at >= data && at < data + bytes;
+    return inside ? reinterpret_cast<T*>(block + offset + (at - data)) : nullptr;
+  };
+  if (T* const there = moved(from.input.data(), from.input.size(), place.input)) return there;
+  if (T* const there = moved(from.output.data(), from.output.size(), place.output)) return there;
+  for (size_t i = 0; i < from.tensors.size(); ++i) {
+    const HostTensor& tensor = from.tensors[i];
+    if (T* const there = moved(tensor.data, tensor.bytes, tensor_places_[place.first_tensor + i])) return there;
+  }
+  return pointer;
 }
 
 std::vector<SequenceView> TransferPlan::Views(std::byte* block) const {
   std::vector<SequenceView> views;
   for (size_t i = 0; i < items_.size(); ++i) {
     const BatchItem& item = items_[i];
-    const Place& place = places_[i];
     const size_t first = views.size();
     views.insert(views.end(), item.sequences.begin(), item.sequences.end());
     for (SequenceView& view : absl::MakeSpan(views).subspan(first)) {
-      view.q = Moved(view.q, item.input.data(), block + place.input);
-      view.k = Moved(view.k, item.input.data(), block + place.input);
-      view.v = Moved(view.v, item.input.data(), block + place.input);
-      view.o = Moved(view.o, item.output.data(), block + place.output);
-      view.lse = Moved(view.lse, item.output.data(), block + place.output);
+      view.q = Moved(i, view.q, block);
+      view.k = Moved(i, view.k, block);
+      view.v = Moved(i, view.v, block);
+      view.o = Moved(i, view.o, block);
+      view.lse = Moved(i, view.lse, block);
     }
   }
   return views;

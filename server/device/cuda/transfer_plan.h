@@ -1,7 +1,8 @@
 // Which bytes of a batch travel to the device and back, and where they lie there.
 //
 // Nothing is packed: an item's bytes keep their order and distances, and the kernel reads them where they land. Items
-// that are neighbours in staging memory travel as one piece.
+// that are neighbours in staging memory travel as one piece, as do tensors of a region between which there is nothing.
+// What lies on the device already stays where it is.
 #ifndef TESSERA_SERVER_DEVICE_CUDA_TRANSFER_PLAN_H_
 #define TESSERA_SERVER_DEVICE_CUDA_TRANSFER_PLAN_H_
 
@@ -16,7 +17,7 @@ namespace tessera {
 
 class TransferPlan {
  public:
-  // A piece of staging memory and its place in the device block.
+  // A piece of host memory and its place in the device block.
   struct Piece {
     std::byte* host;
     size_t offset;
@@ -24,11 +25,12 @@ class TransferPlan {
     friend bool operator==(const Piece&, const Piece&) = default;
   };
 
-  // REQUIRES: the items outlive the plan; their inputs and outputs are buffers of one staging pool, none given twice.
+  // REQUIRES: the items outlive the plan; their inputs and outputs are buffers of one staging pool, none given twice;
+  // an item's output tensors overlap none of its others.
   explicit TransferPlan(absl::Span<const BatchItem> items);
 
-  // In the order of their host addresses. Outputs come back to where they belong and touch nothing else: between two
-  // buffers of one piece lies only the padding of the first.
+  // In the order of their host addresses. Outputs come back to where they belong and touch nothing else: in a piece
+  // there is nothing between two buffers but padding of the first, and nothing at all between two tensors.
   const std::vector<Piece>& inputs() const { return inputs_; }
   const std::vector<Piece>& outputs() const { return outputs_; }
   // Of device memory; 0 where nothing travels.
@@ -42,10 +44,17 @@ class TransferPlan {
   struct Place {
     size_t input = 0;
     size_t output = 0;
+    size_t first_tensor = 0;  // of the item's, in tensor_places_
   };
 
+  // `pointer` of the item's view, moved to where its bytes land in the block at `block`. What lies in no host memory of
+  // the item's stays.
+  template <typename T>
+  T* Moved(size_t item, T* pointer, std::byte* block) const;
+
   const absl::Span<const BatchItem> items_;
-  std::vector<Place> places_;  // one an item
+  std::vector<Place> places_;          // one an item
+  std::vector<size_t> tensor_places_;  // offsets in the device block, of all items' tensors
   std::vector<Piece> inputs_;
   std::vector<Piece> outputs_;
   size_t device_bytes_ = 0;

@@ -74,6 +74,52 @@ TEST(TransferPlan, ViewsPointToWhereTheBytesLand) {
   EXPECT_EQ(views[1].lse, reinterpret_cast<float*>(At(0x10710)));
 }
 
+TEST(TransferPlan, TensorsOfARegionTravelEachFromItsPlaceAndNothingBetweenThem) {
+  SequenceView view;
+  view.q = At(0x1000);
+  view.k = At(0x3000);
+  view.v = At(0x1100);
+  view.o = At(0x5000);
+  view.lse = reinterpret_cast<float*>(At(0x5200));
+  // v follows q at once and travels with it. Between o and LSE there are bytes of the caller's.
+  const std::vector<HostTensor> tensors = {{At(0x1000), 256, false},
+                                           {At(0x3000), 100, false},
+                                           {At(0x1100), 100, false},
+                                           {At(0x5000), 300, true},
+                                           {At(0x5200), 16, true}};
+  const std::vector<BatchItem> items = {{{}, {}, {&view, 1}, tensors}};
+  const TransferPlan plan(items);
+  EXPECT_THAT(plan.inputs(), ElementsAre(Piece{At(0x1000), 0, 356}, Piece{At(0x3000), 0x200, 100}));
+  EXPECT_THAT(plan.outputs(), ElementsAre(Piece{At(0x5000), 0x300, 300}, Piece{At(0x5200), 0x500, 16}));
+
+  const std::vector<SequenceView> views = plan.Views(At(0x10000));
+  ASSERT_EQ(views.size(), 1);
+  EXPECT_EQ(views[0].q, At(0x10000));
+  EXPECT_EQ(views[0].v, At(0x10100));
+  EXPECT_EQ(views[0].k, At(0x10200));
+  EXPECT_EQ(views[0].o, At(0x10300));
+  EXPECT_EQ(views[0].lse, reinterpret_cast<float*>(At(0x10500)));
+}
+
+TEST(TransferPlan, StagedOutputAndRegionOutputThatFollowsItTravelApart) {
+  const std::vector<HostTensor> tensors = {{At(0x1200), 100, true}, {At(0x1300), 100, true}};
+  const std::vector<BatchItem> items = {Item(0x9000, 256, 0x1100, 256), {{}, {}, {}, tensors}};
+  const TransferPlan plan(items);
+  // 256 bytes at 0x1100 end where the region's begin; after 100 of these the caller's own follow.
+  EXPECT_THAT(plan.outputs(), ElementsAre(Piece{At(0x1100), 0x100, 356}, Piece{At(0x1300), 0x300, 100}));
+}
+
+TEST(TransferPlan, TensorsOnTheDeviceStayWhereTheyAre) {
+  SequenceView view;
+  view.q = view.k = view.v = At(0x1000);
+  view.o = At(0x2000);
+  const std::vector<BatchItem> items = {{{}, {}, {&view, 1}}, Item(0x3000, 256, 0x4000, 256)};
+  const TransferPlan plan(items);
+  EXPECT_EQ(plan.device_bytes(), 512);
+  EXPECT_EQ(plan.Views(At(0x10000))[0].q, At(0x1000));
+  EXPECT_EQ(plan.Views(At(0x10000))[0].o, At(0x2000));
+}
+
 TEST(TransferPlan, NothingTravelsOfAnItemWithoutBytes) {
   SequenceView empty;
   empty.q_strides = Strides::Packed(2, 8);

@@ -179,6 +179,7 @@ TEST_F(SecurityTest, TokensAreAskedForByEveryService) {
            {"/grpc.health.v1.Health/Check", ""},
            {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "\x3a\x01*"},
            {"/grpc.channelz.v1.Channelz/GetServers", ""},
+           {"/tessera.v1.RegionService/AttendInRegions", "\x08\x01"},
            {"/tessera.v1.ServerService/GetServerInfo", ""}}) {
     std::string response;
     EXPECT_EQ(RawCall(stranger, method, request, &response).error_code(), Code::UNAUTHENTICATED) << method;

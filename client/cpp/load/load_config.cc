@@ -25,6 +25,9 @@ absl::Status CompleteConfig(LoadConfig* config) {
   RunLength& length = config->length;
   if (config->server.address.empty() && !config->echo) return Refuse("target", "an address, unless --echo is given");
   if (config->shapes.empty()) return Refuse("shape", "given at least once");
+  if (config->regions != RegionKind::kNone && (config->mode != LoadMode::kClosed || config->server.address.empty())) {
+    return Refuse("regions", "none, unless --mode=closed with a server");
+  }
   if (config->callers < 1 || config->callers > 65536) return Refuse("callers", "1 to 65536");
   if (!(config->rate > 0) || !Finite(config->rate)) return Refuse("rate", "over 0");
   if (config->server.connections < 1 || config->server.connections > 256) return Refuse("connections", "1 to 256");

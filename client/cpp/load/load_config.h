@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/cpp/load/call_shape.h"
+#include "client/cpp/load/region_memory.h"
 #include "client/cpp/load/runner.h"
 #include "client/cpp/load/tessera_target.h"
 
@@ -20,6 +21,7 @@ enum class LoadMode { kClosed, kPoisson, kConstant, kRamp };
 struct LoadConfig {
   TesseraOptions server;  // address empty: no server, only the echo
   std::vector<CallShape> shapes;
+  RegionKind regions = RegionKind::kNone;  // where tensors lie that do not travel
   LoadMode mode = LoadMode::kClosed;
   int callers = 64;   // closed
   double rate = 100;  // poisson, constant

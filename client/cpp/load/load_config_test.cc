@@ -29,6 +29,8 @@ TEST(LoadConfigTest, RefusalsNameTheFlag) {
       {"target", [](LoadConfig* c) { c->server.address = ""; }},
       {"shape", [](LoadConfig* c) { c->shapes.clear(); }},
       {"callers", [](LoadConfig* c) { c->callers = 0; }},
+      {"regions", [](LoadConfig* c) { c->regions = RegionKind::kCuda, c->mode = LoadMode::kPoisson; }},
+      {"regions", [](LoadConfig* c) { c->regions = RegionKind::kCuda, c->server.address = "", c->echo = true; }},
       {"rate", [](LoadConfig* c) { c->rate = -1; }},
       {"connections", [](LoadConfig* c) { c->server.connections = 0; }},
       {"timeout", [](LoadConfig* c) { c->server.timeout = absl::InfiniteDuration(); }},

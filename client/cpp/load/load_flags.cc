@@ -60,6 +60,10 @@ ABSL_FLAG(double, slo_errors, 0.01, "ramp: share of requests that may fail or be
 
 ABSL_FLAG(int32_t, connections, 4, "Connections to each server, of each tenant");
 ABSL_FLAG(std::string, transport, "auto", "auto, unary or stream");
+ABSL_FLAG(
+    std::string, regions, "none",
+    "Where tensors lie: none, in messages; shm, in memory shared with a server on this host; cuda, on GPU 0, which "
+    "such a server reads and writes. With --mode=closed");
 ABSL_FLAG(absl::Duration, timeout, absl::Seconds(30), "Deadline of a request, from its sending");
 ABSL_FLAG(std::string, priority, "normal", "low, normal or high");
 ABSL_FLAG(std::vector<std::string>, tenants, {}, "Comma-separated tenants that send in turn");
@@ -109,6 +113,17 @@ absl::Status ParseTransport(const std::string& text, Transport* transport) {
     }
   }
   return Unknown("transport", text, "auto, unary or stream");
+}
+
+absl::Status ParseRegions(const std::string& text, RegionKind* kind) {
+  for (const auto& [name, value] :
+       {std::pair{"none", RegionKind::kNone}, {"shm", RegionKind::kSharedMemory}, {"cuda", RegionKind::kCuda}}) {
+    if (text == name) {
+      *kind = value;
+      return absl::OkStatus();
+    }
+  }
+  return Unknown("regions", text, "none, shm or cuda");
 }
 
 absl::Status ParseArrivals(const std::string& text, ArrivalProcess* process) {
@@ -170,6 +185,7 @@ absl::StatusOr<LoadConfig> ConfigFromFlags() {
   status.Update(priority.status());
   status.Update(ParseMode(absl::GetFlag(FLAGS_mode), &config.mode));
   status.Update(ParseTransport(absl::GetFlag(FLAGS_transport), &config.server.transport));
+  status.Update(ParseRegions(absl::GetFlag(FLAGS_regions), &config.regions));
   status.Update(ParseArrivals(absl::GetFlag(FLAGS_ramp_arrivals), &config.ramp.process));
   status.Update(ParseShapes(&config.shapes));
   if (!status.ok()) return status;

@@ -15,6 +15,7 @@
 #include "client/cpp/load/echo_target.h"
 #include "client/cpp/load/progress.h"
 #include "client/cpp/load/recorder.h"
+#include "client/cpp/load/region_target.h"
 #include "client/cpp/load/tessera_target.h"
 
 namespace tessera::load {
@@ -137,6 +138,7 @@ absl::StatusOr<Report> RunLoadTest(const LoadConfig& config, const std::atomic<b
   const PayloadPool payloads(config.shapes, config.payloads, config.seed);
 
   std::unique_ptr<TesseraTarget> server;
+  std::unique_ptr<RegionTarget> regions;
   std::optional<AnswerSampler> sampler;
   Echo echo;
   std::vector<Target*> targets;
@@ -144,8 +146,20 @@ absl::StatusOr<Report> RunLoadTest(const LoadConfig& config, const std::atomic<b
     absl::StatusOr<std::unique_ptr<TesseraTarget>> connected = ConnectServer(config, payloads, &report.server);
     if (!connected.ok()) return connected.status();
     server = *std::move(connected);
-    if (config.verify > 0) sampler.emplace(server.get(), static_cast<size_t>(config.verify), config.seed);
-    targets.push_back(sampler.has_value() ? static_cast<Target*>(&*sampler) : server.get());
+    Target* target = server.get();
+    if (config.regions != RegionKind::kNone) {
+      const RegionOptions options = {.kind = config.regions,
+                                     .payloads = config.payloads,
+                                     .places = config.callers,
+                                     .hand_on_answers = config.verify > 0};
+      absl::StatusOr<std::unique_ptr<RegionTarget>> opened =
+          RegionTarget::Connect(config.server, options, config.shapes, payloads);
+      if (!opened.ok()) return opened.status();
+      regions = *std::move(opened);
+      target = regions.get();
+    }
+    if (config.verify > 0) target = &sampler.emplace(target, static_cast<size_t>(config.verify), config.seed);
+    targets.push_back(target);
     report.targets.emplace_back().name = "server";
   }
   if (config.echo) {

@@ -7,6 +7,7 @@ from tessera.errors import (
     CancelledError,
     DeadlineExceededError,
     Error,
+    FailedPreconditionError,
     InternalError,
     InvalidArgumentError,
     NotFoundError,
@@ -18,6 +19,7 @@ from tessera.errors import (
 )
 from tessera.options import Priority, Window
 from tessera.pending import PendingAttention
+from tessera.regions import Region, RegionSession
 from tessera.security import Tls
 
 __all__ = [
@@ -28,12 +30,15 @@ __all__ = [
     "Client",
     "DeadlineExceededError",
     "Error",
+    "FailedPreconditionError",
     "InternalError",
     "InvalidArgumentError",
     "NotFoundError",
     "PendingAttention",
     "PermissionDeniedError",
     "Priority",
+    "Region",
+    "RegionSession",
     "ResourceExhaustedError",
     "Timing",
     "Tls",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,7 @@ from tessera import dtypes, wire
 from tessera.dtypes import Array
 from tessera.errors import InternalError
 from tessera.options import Priority, Window, make_options
-from tessera.v1 import attention_pb2
+from tessera.v1 import attention_pb2, tensor_pb2
 
 _Q, _K, _V = 13, 14, 15  # AttendRequest
 _O, _LSE = 14, 15  # AttendResponse
@@ -28,6 +30,15 @@ class Timing:
     queue: float
     run: float
     batch_requests: int
+
+    @classmethod
+    def of(cls, timing: attention_pb2.Timing) -> Timing:
+        return cls(
+            receive=timing.receive_ns * 1e-9,
+            queue=timing.queue_ns * 1e-9,
+            run=timing.run_ns * 1e-9,
+            batch_requests=timing.batch_requests,
+        )
 
 
 @dataclass(frozen=True)
@@ -63,22 +74,12 @@ class AttendCall:
         priority: Priority = Priority.NORMAL,
     ) -> None:
         tensors = {"q": np.asarray(q), "k": np.asarray(k), "v": np.asarray(v)}
-        _check_shapes(tensors)
         data_type, self._dtype = dtypes.wire_type(tensors["q"].dtype)
         self._o_shape = tensors["q"].shape
         self._lse_shape = self._o_shape[:-1]
-        if len(self._o_shape) == 4:
-            if q_lengths is not None or kv_lengths is not None:
-                raise ValueError("q_lengths and kv_lengths are for packed 3-d arrays; the batch dimension implies them")
-            q_lengths, kv_lengths = ([t.shape[1]] * t.shape[0] for t in (tensors["q"], tensors["k"]))
-            tensors = {name: t.reshape(-1, *t.shape[2:]) for name, t in tensors.items()}
-        q_lengths, kv_lengths = _check_lengths(tensors["q"].shape[0], tensors["k"].shape[0], q_lengths, kv_lengths)
-
-        self.header = attention_pb2.AttendHeader(
-            dtype=data_type,
-            q_heads=tensors["q"].shape[1],
-            kv_heads=tensors["k"].shape[1],
-            head_dim=tensors["q"].shape[2],
+        self.header = make_header(
+            tensors,
+            data_type,
             q_lengths=q_lengths,
             kv_lengths=kv_lengths,
             options=make_options(
@@ -96,7 +97,7 @@ class AttendCall:
         # At least those of the call as one message, and hardly more.
         self.message_bytes = self.payload_bytes + self.header.ByteSize() + _MOST_FRAMING_BYTES
         self.o_bytes = len(self.payload[0])
-        self.lse_bytes = tensors["q"].shape[0] * tensors["q"].shape[1] * 4 if return_lse else 0
+        self.lse_bytes = math.prod(self._lse_shape) * 4 if return_lse else 0
 
     def serialize(self) -> bytes:
         """The call as an AttendRequest."""
@@ -132,16 +133,50 @@ class AttendCall:
         return Attention(
             o=answer[: self.o_bytes].view(self._dtype).reshape(self._o_shape),
             lse=lse,
-            timing=Timing(
-                receive=timing.receive_ns * 1e-9,
-                queue=timing.queue_ns * 1e-9,
-                run=timing.run_ns * 1e-9,
-                batch_requests=timing.batch_requests,
-            ),
+            timing=Timing.of(timing),
         )
 
 
-def _check_shapes(tensors: dict[str, Array]) -> None:
+class Shaped(Protocol):
+    """What an array, wherever it is, says of itself."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def dtype(self) -> Any: ...
+
+
+def make_header(
+    tensors: Mapping[str, Shaped],
+    data_type: tensor_pb2.DataType,
+    *,
+    q_lengths: Sequence[int] | None,
+    kv_lengths: Sequence[int] | None,
+    options: tensor_pb2.AttentionOptions,
+) -> attention_pb2.AttendHeader:
+    """Of a call with these q, k and v. ValueError where no server could accept it."""
+    _check_shapes(tensors)
+    q, k = tensors["q"], tensors["k"]
+    if q.ndim == 4:
+        if q_lengths is not None or kv_lengths is not None:
+            raise ValueError("q_lengths and kv_lengths are for packed 3-d arrays; the batch dimension implies them")
+        q_lengths, kv_lengths = ([t.shape[1]] * t.shape[0] for t in (q, k))
+    q_tokens, kv_tokens = (math.prod(t.shape[:-2]) for t in (q, k))
+    q_lengths, kv_lengths = _check_lengths(q_tokens, kv_tokens, q_lengths, kv_lengths)
+    return attention_pb2.AttendHeader(
+        dtype=data_type,
+        q_heads=q.shape[-2],
+        kv_heads=k.shape[-2],
+        head_dim=q.shape[-1],
+        q_lengths=q_lengths,
+        kv_lengths=kv_lengths,
+        options=options,
+    )
+
+
+def _check_shapes(tensors: Mapping[str, Shaped]) -> None:
     q, k, v = tensors["q"], tensors["k"], tensors["v"]
     for name, tensor in tensors.items():
         if tensor.ndim not in (3, 4):

@@ -61,6 +61,12 @@ class NotFoundError(Error):
     code = grpc.StatusCode.NOT_FOUND
 
 
+class FailedPreconditionError(Error):
+    """Not as things are: the server does not allow it, or its shared memory cannot be opened here."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
 class UnimplementedError(Error):
     """The server has no such method or option."""
 
@@ -94,6 +100,7 @@ _CLASSES: dict[grpc.StatusCode, type[Error]] = {
         DeadlineExceededError,
         CancelledError,
         NotFoundError,
+        FailedPreconditionError,
         UnimplementedError,
         InternalError,
         PermissionDeniedError,

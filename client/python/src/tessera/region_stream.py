@@ -1,0 +1,116 @@
+"""The AttendInRegions RPC of a session: requests and their answers, by id."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Union
+
+import grpc
+
+from tessera import errors
+from tessera.v1 import region_pb2
+
+ATTEND_IN_REGIONS = "/tessera.v1.RegionService/AttendInRegions"
+
+# The answer, or why there is none.
+Outcome = Union[region_pb2.AttendInRegionsResponse, errors.Error]
+
+
+class RegionStream:
+    """Threads may share it. Answers are passed on by one thread of its own."""
+
+    def __init__(self, channel: grpc.Channel, metadata: tuple[tuple[str, str], ...]) -> None:
+        self._ids = itertools.count(1)
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting: dict[int, Callable[[Outcome], object]] = {}  # guarded by _lock
+        self._ended: errors.Error | None = None  # guarded by _lock; nothing is sent once it is set
+        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(ATTEND_IN_REGIONS)
+        self._rpc: Any = method(self._outgoing(), metadata=metadata)
+        self._reader = threading.Thread(target=self._read, name="tessera-regions", daemon=True)
+        self._reader.start()
+
+    def send(self, request: region_pb2.AttendInRegionsRequest, answered: Callable[[Outcome], object]) -> int:
+        """Sends under a new id, which is returned. `answered` is called once, possibly before this returns. It must be
+        short.
+        """
+        request_id = next(self._ids)
+        request.id = request_id
+        with self._lock:
+            ended = self._ended
+            if ended is None:
+                self._waiting[request_id] = answered
+                self._requests.put(request.SerializeToString())
+        if ended is not None:
+            answered(ended)
+        return request_id
+
+    def ask(self, request: region_pb2.AttendInRegionsRequest) -> region_pb2.AttendInRegionsResponse:
+        """The same, and waits. Raises the answer's Error. Where the wait is interrupted, a call is withdrawn."""
+        answers: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        request_id = self.send(request, answers.put)
+        try:
+            return _checked(answers.get())
+        except errors.Error:
+            raise
+        except BaseException:
+            self.cancel(request_id)
+            raise
+
+    def cancel(self, request_id: int) -> None:
+        """Withdraws a call."""
+        request = region_pb2.AttendInRegionsRequest(id=request_id, cancel=True)
+        with self._lock:
+            if self._ended is None and request_id in self._waiting:
+                self._requests.put(request.SerializeToString())
+
+    def close(self) -> None:
+        """Half-closes, and waits for the server to end the stream; not for long."""
+        self._end(errors.CancelledError("the session is closed"))
+        self._reader.join(timeout=2)
+        self._rpc.cancel()
+        self._reader.join()
+
+    def _outgoing(self) -> Iterator[bytes]:
+        while (message := self._requests.get()) is not None:
+            yield message
+
+    def _read(self) -> None:
+        end: errors.Error = errors.UnavailableError("the server has ended the session")
+        try:
+            for message in self._rpc:
+                answer = region_pb2.AttendInRegionsResponse.FromString(message)
+                with self._lock:
+                    answered = self._waiting.pop(answer.id, None)
+                if answered is not None:
+                    answered(answer)
+        except grpc.RpcError as error:
+            end = errors.by_server(errors.from_rpc(error))
+        self._end(end)
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+            ended = self._ended or end
+        for answered in waiting.values():
+            answered(ended)
+
+    def _end(self, reason: errors.Error) -> None:
+        """Sends no more."""
+        with self._lock:
+            if self._ended is None:
+                self._ended = reason
+                self._requests.put(None)
+
+
+def _checked(outcome: Outcome) -> region_pb2.AttendInRegionsResponse:
+    """The answer. Raises what came in its place, or the Error that it says."""
+    if isinstance(outcome, errors.Error):
+        raise outcome
+    status = outcome.status
+    if status.code != 0:
+        raise errors.from_number(
+            status.code, status.message, status.retry_after_ms / 1000 if status.retry_after_ms else None
+        )
+    return outcome

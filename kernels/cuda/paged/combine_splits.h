@@ -1,0 +1,88 @@
+// Puts the splits of a lane together, in their order: done by whichever of its blocks finishes last.
+#ifndef TESSERA_KERNELS_CUDA_PAGED_COMBINE_SPLITS_H_
+#define TESSERA_KERNELS_CUDA_PAGED_COMBINE_SPLITS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cuda/paged/paged_work.h"
+#include "kernels/cuda/paged/row_output.h"
+#include "kernels/cuda/paged/row_sums.h"
+
+namespace tessera::cuda::paged {
+
+// Shared memory of the block that combines. A split's sums become its weight (in `max`).
+template <int kTileRows>
+struct CombineMemory {
+  RowSums splits[kTileRows][kMostSplits];
+  RowSums totals[kTileRows];
+};
+
+// One row's splits -> weights and total. By a whole warp.
+__device__ __forceinline__ void WeighSplits(RowSums (&row)[kMostSplits], int32_t splits, float factor_log2,
+                                            RowSums& total) {
+  const int lane = threadIdx.x % 32;
+  float max = -INFINITY;
+  for (int32_t split = lane; split < splits; split += 32) max = fmaxf(max, row[split].max);
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, distance));
+  float sum = 0.0f;
+  for (int32_t split = lane; split < splits; split += 32) {
+    const float weight = Shrink(row[split].max, max, factor_log2);
+    sum += weight * row[split].sum;
+    row[split].max = weight;
+  }
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  if (lane == 0) total = {max, sum};
+}
+
+// By the whole block, once its partial result is stored. `memory` is no longer in use for anything else once all
+// threads are here.
+template <typename Element, int kTileRows>
+__device__ __forceinline__ void CombineSplits(const PagedLaunch& launch, const PagedWork& work,
+                                              CombineMemory<kTileRows>& memory) {
+  __shared__ uint32_t finished;
+  const int32_t splits = work.entry->splits;
+  __threadfence();  // this thread's part of the result, before the count
+  __syncthreads();
+  if (threadIdx.x == 0) finished = atomicAdd(launch.counters + work.entry->first_counter + work.lane, 1u);
+  __syncthreads();
+  if (finished + 1 != static_cast<uint32_t>(splits)) return;
+  __threadfence();  // the count, before the others' results
+
+  // Past the first-level cache, which other blocks' writes do not reach. Many reads at a time: they are all that takes
+  // time here.
+  const float* partial = work.Partial(launch, 0);
+  const int64_t stride = work.entry->partial_floats;
+  for (int i = threadIdx.x; i < work.rows * splits; i += blockDim.x) {
+    const int row = i / splits;
+    const int split = i - row * splits;
+    const float* sums_at = partial + split * stride + work.rows * launch.head_dim + 2 * row;
+    const float2 sums = __ldcg(reinterpret_cast<const float2*>(sums_at));
+    memory.splits[row][split] = {sums.x, sums.y};
+  }
+  __syncthreads();
+  for (int row = threadIdx.x / 32; row < work.rows; row += blockDim.x / 32) {
+    WeighSplits(memory.splits[row], splits, work.scores.factor_log2, memory.totals[row]);
+  }
+  __syncthreads();
+  const int quads = launch.head_dim / 4;
+  for (int i = threadIdx.x; i < work.rows * quads; i += blockDim.x) {
+    const int row = i / quads;
+    const int column = (i - row * quads) * 4;
+    const float* o_at = partial + row * launch.head_dim + column;
+    float o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 16
+    for (int32_t split = 0; split < splits; ++split) {
+      const float4 part = __ldcg(reinterpret_cast<const float4*>(o_at + split * stride));
+      const float weight = memory.splits[row][split].max;
+      o[0] += part.x * weight, o[1] += part.y * weight, o[2] += part.z * weight, o[3] += part.w * weight;
+    }
+    StoreFinal<Element>(launch, work, row, column, o, memory.totals[row]);
+  }
+}
+
+}  // namespace tessera::cuda::paged
+
+#endif  // TESSERA_KERNELS_CUDA_PAGED_COMBINE_SPLITS_H_

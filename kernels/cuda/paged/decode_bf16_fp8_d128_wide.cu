@@ -1,0 +1,8 @@
+#include "kernels/cuda/paged/decode.h"
+#include "kernels/cuda/paged/launch.h"
+
+namespace tessera::cuda::paged {
+
+const PagedKernelEntry kDecodeBf16Fp8D128Wide = DecodeEntryOf<DecodeTraits<__nv_bfloat16, Float8, 128, 2>>();
+
+}  // namespace tessera::cuda::paged

@@ -1,0 +1,9 @@
+#include "kernels/cuda/paged/decode.h"
+#include "kernels/cuda/paged/launch.h"
+
+namespace tessera::cuda::paged {
+
+const PagedKernelEntry kDecodeBf16Fp8D64Narrow = DecodeEntryOf<DecodeTraits<__nv_bfloat16, Float8, 64, 1>>();
+const PagedKernelEntry kDecodeBf16Fp8D64Wide = DecodeEntryOf<DecodeTraits<__nv_bfloat16, Float8, 64, 2>>();
+
+}  // namespace tessera::cuda::paged

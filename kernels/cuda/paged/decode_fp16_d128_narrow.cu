@@ -1,0 +1,8 @@
+#include "kernels/cuda/paged/decode.h"
+#include "kernels/cuda/paged/launch.h"
+
+namespace tessera::cuda::paged {
+
+const PagedKernelEntry kDecodeFp16D128Narrow = DecodeEntryOf<DecodeTraits<__half, __half, 128, 1>>();
+
+}  // namespace tessera::cuda::paged

@@ -1,0 +1,37 @@
+// One decode kernel's shapes and what follows from them.
+#ifndef TESSERA_KERNELS_CUDA_PAGED_DECODE_TRAITS_H_
+#define TESSERA_KERNELS_CUDA_PAGED_DECODE_TRAITS_H_
+
+#include "kernels/cuda/paged/cached_operand.h"
+#include "kernels/cuda/paged/key_value_stream.h"
+
+namespace tessera::cuda::paged {
+
+// kHeadDim: columns computed; a shorter head is filled up with zeros. kRowGroups: groups of 16 stacked rows.
+template <typename Element_, typename Cached_, int kHeadDim_, int kRowGroups_>
+struct DecodeTraits {
+  using Element = Element_;
+  using Cached = Cached_;
+  static constexpr int kHeadDim = kHeadDim_;
+  static constexpr int kRowGroups = kRowGroups_;
+  static constexpr int kTileRows = 16 * kRowGroups;
+  static constexpr int kWarps = kHeadDim > 128 ? 2 : 4;
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kBlocks = 2;  // a multiprocessor
+
+  // As many bytes on their way as fit: 96 KiB are what every GPU since Ampere gives a block, and Hopper gives two.
+  static constexpr int kRingBytes = 96 * 1024;
+  using Operand = CachedOperand<Element, Cached, kHeadDim>;
+  using Tile = typename Operand::Tile;
+  static constexpr int kStages =
+      kRingBytes / (kWarps * 2 * Tile::kBytes) < 8 ? kRingBytes / (kWarps * 2 * Tile::kBytes) : 8;
+  using Stream = KeyValueStream<Cached, kHeadDim, kWarps, kStages>;
+  static constexpr int kSharedBytes = kWarps * Stream::kWarpBytes;
+
+  static constexpr int kSteps = kHeadDim / 16;
+  static constexpr int kOutputs = kHeadDim / 2;  // floats a thread and row group
+};
+
+}  // namespace tessera::cuda::paged
+
+#endif  // TESSERA_KERNELS_CUDA_PAGED_DECODE_TRAITS_H_

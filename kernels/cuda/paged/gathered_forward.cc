@@ -1,0 +1,77 @@
+#include "kernels/cuda/paged/gathered_forward.h"
+
+#include <bit>
+#include <cstdint>
+
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/paged/gather_pages.h"
+#include "kernels/mask.h"
+#include "kernels/traffic_model.h"
+
+namespace tessera::cuda::paged {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+// The keys that some row sees, to the end: that keeps the rows' positions relative to them.
+KeyRange Gathered(const PagedParams& params, const PagedSequence& sequence) {
+  const MaskGeometry mask(params.attention.mask, sequence.q_len, sequence.kv_len);
+  return {mask.VisibleTo(0).begin, sequence.kv_len};
+}
+
+// Of K or V, rounded up so that the other one may follow.
+size_t TensorBytes(const PagedParams& params, int64_t keys) {
+  const int64_t bytes = keys * params.attention.kv_heads * params.attention.head_dim * SizeOf(params.cache_dtype);
+  return (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+size_t GatheredBytes(const PagedParams& params, const PagedSequence& sequence) {
+  return 2 * TensorBytes(params, Gathered(params, sequence).size());
+}
+
+absl::Status ForwardGathered(const PagedParams& params, const PagedSequence& sequence, AttentionBackend& forward,
+                             void* copy, StreamHandle stream, ForwardStats* stats) {
+  const AttentionParams& attention = params.attention;
+  const int64_t element = SizeOf(params.cache_dtype);
+  const KeyRange keys = Gathered(params, sequence);
+  void* const k = copy;
+  void* const v = static_cast<unsigned char*>(copy) + TensorBytes(params, keys.size());
+  const PagedRowsView rows = {.pages = sequence.pages.data(),
+                              .k_pages = sequence.layer.k_pages,
+                              .v_pages = sequence.layer.v_pages,
+                              .page_stride = params.page_stride * element,
+                              .token_stride = params.strides.token * element,
+                              .head_stride = params.strides.head * element,
+                              .page_shift = std::countr_zero(static_cast<uint64_t>(params.page_tokens)),
+                              .first_key = static_cast<int32_t>(keys.begin),
+                              .keys = static_cast<int32_t>(keys.size()),
+                              .kv_heads = attention.kv_heads,
+                              .row_bytes = static_cast<int32_t>(attention.head_dim * element)};
+  const absl::Status status =
+      ToStatus(GatherPages(rows, k, v, static_cast<cudaStream_t>(stream)), "gathering K and V out of their pages");
+  if (!status.ok()) return status;
+  const Strides packed = Strides::Packed(attention.kv_heads, attention.head_dim);
+  const SequenceView view = {.q_len = sequence.q_len,
+                             .kv_len = keys.size(),
+                             .q = sequence.q,
+                             .k = k,
+                             .v = v,
+                             .o = sequence.o,
+                             .lse = sequence.lse,
+                             .q_strides = sequence.q_strides,
+                             .k_strides = packed,
+                             .v_strides = packed,
+                             .o_strides = sequence.o_strides,
+                             .lse_strides = sequence.lse_strides};
+  const absl::Status forwarded = forward.Forward(attention, {&view, 1}, stream, stats);
+  if (stats != nullptr) {
+    const double copied = 2.0 * static_cast<double>(keys.size()) * attention.kv_heads * attention.head_dim;
+    const double appended = 2.0 * static_cast<double>(sequence.append_len) * attention.kv_heads * attention.head_dim;
+    stats->hbm_bytes += 2 * (copied + appended) * static_cast<double>(element);  // each read and written
+  }
+  return forwarded;
+}
+
+}  // namespace tessera::cuda::paged

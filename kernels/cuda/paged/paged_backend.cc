@@ -1,0 +1,237 @@
+#include "kernels/cuda/paged/paged_backend.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/forward_plan.h"
+#include "kernels/cuda/paged/gathered_forward.h"
+#include "kernels/cuda/paged/paged_choice.h"
+#include "kernels/cuda/paged/paged_plan.h"
+#include "kernels/cuda/scratch_pool.h"
+#include "kernels/cuda/table_upload.h"
+
+namespace tessera::cuda {
+namespace {
+
+using paged::PagedEntry;
+using paged::PagedLaunch;
+using paged::PagedPlan;
+using paged::RowPath;
+
+constexpr size_t kAlignment = 256;
+constexpr std::array kOwnPaths = {RowPath::kNarrow, RowPath::kWide, RowPath::kByRow};
+
+// The scratch memory of one call, part by part.
+class Scratch {
+ public:
+  // The place of `bytes` bytes.
+  size_t Reserve(size_t bytes) {
+    const size_t at = bytes_;
+    bytes_ = (bytes_ + bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+// A launch's table, in host memory and then on the device.
+class Table {
+ public:
+  // The offset of a copy of `items`; of zeros where `from` is null.
+  template <typename T>
+  size_t Add(const T* from, size_t count) {
+    constexpr size_t kUnit = 16;
+    const size_t at = bytes_.size();
+    bytes_.resize((at + count * sizeof(T) + kUnit - 1) / kUnit * kUnit);
+    if (from != nullptr && count > 0) std::memcpy(bytes_.data() + at, from, count * sizeof(T));
+    return at;
+  }
+  const std::vector<unsigned char>& bytes() const { return bytes_; }
+
+  absl::Status Upload(unsigned char* device, cudaStream_t stream) const {
+    return ToStatus(UploadTable(device, bytes_.data(), bytes_.size(), stream), "uploading the launch table");
+  }
+
+ private:
+  std::vector<unsigned char> bytes_;
+};
+
+PagedLaunch LaunchOf(const PagedParams& params) {
+  const AttentionParams& attention = params.attention;
+  PagedLaunch launch = {};
+  launch.kv_heads = attention.kv_heads;
+  launch.group = attention.q_heads / attention.kv_heads;
+  launch.head_dim = attention.head_dim;
+  launch.page_shift = std::countr_zero(static_cast<uint64_t>(params.page_tokens));
+  launch.page_stride = params.page_stride;
+  launch.page_strides = {params.strides.token, params.strides.head};
+  launch.left = ClampSide(attention.mask.left);
+  launch.right = ClampSide(attention.mask.right);
+  launch.score_map = ScoreMap::Of(attention.scale, attention.softcap);
+  return launch;
+}
+
+// What a call does: planned before anything is allocated, allocated before anything is enqueued.
+struct Call {
+  std::array<std::vector<PagedSequence>, 4> by_path;  // indexed by RowPath
+  std::array<PagedPlan, 4> plans;
+  std::vector<PagedEntry> appends;
+};
+
+constexpr size_t Index(RowPath path) { return static_cast<size_t>(path); }
+
+absl::StatusOr<Call> PlanCall(const PagedParams& params, absl::Span<const PagedSequence> sequences) {
+  Call call;
+  for (const PagedSequence& sequence : sequences)
+    call.by_path[Index(paged::PathOf(params, sequence))].push_back(sequence);
+  for (const RowPath path : kOwnPaths) {
+    if (call.by_path[Index(path)].empty()) continue;
+    absl::StatusOr<PagedPlan> plan =
+        paged::PlanPaged(params, call.by_path[Index(path)], paged::AttentionKernel(params, path),
+                         /*appends_itself=*/path != RowPath::kByRow);
+    if (!plan.ok()) return plan.status();
+    call.appends.insert(call.appends.end(), plan->appends.begin(), plan->appends.end());
+    call.plans[Index(path)] = *std::move(plan);
+  }
+  for (const PagedSequence& sequence : call.by_path[Index(RowPath::kGathered)]) {
+    if (sequence.q_len > kMaxLength || sequence.kv_len > kMaxLength) {
+      return absl::InvalidArgumentError(absl::StrCat("q_len and kv_len must be at most ", kMaxLength, ", got ",
+                                                     sequence.q_len, ", ", sequence.kv_len));
+    }
+    if (sequence.append_len > 0) call.appends.push_back(paged::Describe(params, sequence));
+  }
+  return call;
+}
+
+class CudaPagedBackend final : public GpuPagedBackend {
+ public:
+  CudaPagedBackend(int device, bool overlap, std::unique_ptr<GpuBackend> forward, ScratchPool scratch)
+      : device_(device), overlap_(overlap), forward_(std::move(forward)), scratch_(std::move(scratch)) {}
+
+  absl::Status Extend(const PagedParams& params, absl::Span<const PagedSequence> sequences, StreamHandle stream,
+                      ForwardStats* stats) override {
+    absl::Status status = ValidatePagedBatch(params, sequences);
+    if (!status.ok()) return status;
+    status = ToStatus(cudaSetDevice(device_), "selecting the device");
+    if (!status.ok()) return status;
+    const absl::StatusOr<Call> call = PlanCall(params, sequences);
+    if (!call.ok()) return call.status();
+    if (stats != nullptr) *stats = {};
+
+    // The copies of gathered sequences follow each other in the stream and share one place.
+    Scratch places;
+    const size_t appends_at = places.Reserve(call->appends.size() * sizeof(PagedEntry));
+    size_t gathered_bytes = 0;
+    for (const PagedSequence& sequence : call->by_path[Index(RowPath::kGathered)]) {
+      gathered_bytes = std::max(gathered_bytes, paged::GatheredBytes(params, sequence));
+    }
+    const size_t gathered_at = places.Reserve(gathered_bytes);
+    std::array<AttendTable, 4> tables;
+    for (const RowPath path : kOwnPaths) {
+      AttendTable& table = tables[Index(path)];
+      table = AttendTable(call->plans[Index(path)]);
+      table.at = places.Reserve(table.table.bytes().size() + table.partial_bytes);
+    }
+    if (places.bytes() == 0) return absl::OkStatus();
+    const cudaStream_t cuda_stream = static_cast<cudaStream_t>(stream);
+    absl::StatusOr<void*> block = scratch_.Allocate(places.bytes(), cuda_stream);
+    if (!block.ok()) return block.status();
+    unsigned char* const device = static_cast<unsigned char*>(*block);
+
+    if (!call->appends.empty()) status = Append(params, call->appends, device + appends_at, cuda_stream);
+    for (const RowPath path : kOwnPaths) {
+      if (!status.ok() || call->plans[Index(path)].item_count == 0) continue;
+      status = Attend(params, path, call->plans[Index(path)], tables[Index(path)], device, cuda_stream);
+      if (stats == nullptr) continue;
+      for (const PagedSequence& sequence : call->by_path[Index(path)]) {
+        *stats += paged::ModelPaged(params, sequence, paged::AttentionKernel(params, path));
+      }
+    }
+    for (const PagedSequence& sequence : call->by_path[Index(RowPath::kGathered)]) {
+      if (!status.ok()) break;
+      ForwardStats of_sequence;
+      status = paged::ForwardGathered(params, sequence, *forward_, device + gathered_at, stream, &of_sequence);
+      if (stats != nullptr) *stats += of_sequence;
+    }
+    status.Update(scratch_.Free(*block, cuda_stream));
+    return status;
+  }
+
+  absl::StatusOr<int64_t> PeakScratchBytes() const override { return scratch_.PeakBytes(); }
+
+ private:
+  // The table of one attending launch, and the partial results after it.
+  struct AttendTable {
+    AttendTable() = default;
+    explicit AttendTable(const PagedPlan& plan)
+        : entries_at(table.Add(plan.entries.data(), plan.entries.size())),
+          first_items_at(table.Add(plan.first_items.data(), plan.first_items.size())),
+          counters_at(table.Add<uint32_t>(nullptr, plan.counter_count)),
+          partial_bytes(plan.partial_floats * sizeof(float)) {}
+
+    Table table;
+    size_t entries_at = 0, first_items_at = 0, counters_at = 0;
+    size_t partial_bytes = 0;
+    size_t at = 0;  // in the call's scratch memory
+  };
+
+  absl::Status Append(const PagedParams& params, const std::vector<PagedEntry>& entries, unsigned char* device,
+                      cudaStream_t stream) const {
+    Table table;
+    table.Add(entries.data(), entries.size());
+    const absl::Status status = table.Upload(device, stream);
+    if (!status.ok()) return status;
+    PagedLaunch launch = LaunchOf(params);
+    launch.entries = reinterpret_cast<const PagedEntry*>(device);
+    launch.entry_count = static_cast<uint32_t>(entries.size());
+    return ToStatus(paged::AppendKernelFor(params)(launch, overlap_, stream), "launching the append kernel");
+  }
+
+  absl::Status Attend(const PagedParams& params, RowPath path, const PagedPlan& plan, const AttendTable& table,
+                      unsigned char* scratch, cudaStream_t stream) const {
+    unsigned char* const device = scratch + table.at;
+    const absl::Status status = table.table.Upload(device, stream);
+    if (!status.ok()) return status;
+    PagedLaunch launch = LaunchOf(params);
+    launch.entries = reinterpret_cast<const PagedEntry*>(device + table.entries_at);
+    launch.first_items = reinterpret_cast<const uint32_t*>(device + table.first_items_at);
+    launch.counters = reinterpret_cast<uint32_t*>(device + table.counters_at);
+    launch.partials = reinterpret_cast<float*>(device + table.table.bytes().size());
+    launch.entry_count = static_cast<uint32_t>(plan.entries.size());
+    launch.item_count = plan.item_count;
+    return ToStatus(paged::AttentionKernel(params, path).launch(launch, overlap_, stream),
+                    "launching the paged attention kernel");
+  }
+
+  const int device_;
+  const bool overlap_;  // see PagedLauncher
+  const std::unique_ptr<GpuBackend> forward_;
+  const ScratchPool scratch_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GpuPagedBackend>> CreatePagedBackend(int device) {
+  int major = 0;
+  const absl::Status status = ToStatus(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                                       absl::StrCat("looking at CUDA device ", device));
+  if (!status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<GpuBackend>> forward = CreateCudaBackend(device);
+  if (!forward.ok()) return forward.status();
+  absl::StatusOr<ScratchPool> scratch = ScratchPool::Create(device);
+  if (!scratch.ok()) return scratch.status();
+  return std::make_unique<CudaPagedBackend>(device, /*overlap=*/major >= 9, *std::move(forward), *std::move(scratch));
+}
+
+}  // namespace tessera::cuda

@@ -31,6 +31,8 @@ class TestTensor {
   TestTensor(DType dtype, TensorLayout layout, int64_t tokens, int64_t heads, int64_t width);
 
   void* data();
+  // All bytes, margin and padding included.
+  absl::Span<std::byte> memory() { return absl::MakeSpan(bytes_); }
   const Strides& strides() const { return strides_; }
   float Get(int64_t token, int64_t head, int64_t c) const;
   void Set(int64_t token, int64_t head, int64_t c, float value);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/paged/paged_backend.h"
 #include "kernels/cuda/standard/standard_backend.h"
 
 namespace {
@@ -72,6 +73,51 @@ int tessera_forward(const char* family, int dtype, int q_heads, int kv_heads, in
     kv_token += kv_lens[i];
   }
   const absl::Status status = backend->Forward(params, sequences, stream, nullptr);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return -1;
+}
+
+int tessera_decode(int dtype, int q_heads, int kv_heads, int head_dim, float scale, int page_tokens, int heads_outer,
+                   int count, int append, const int64_t* kv_lens, const void* q, const void* k, const void* v, void* o,
+                   void* pages, const int32_t* tables, int64_t table_width, const float* scales, void* stream) {
+  static auto& backend = *new auto(tessera::cuda::CreatePagedBackend(0));
+  if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().ToString().c_str()), -1;
+  tessera::PagedParams params = {.attention = {.dtype = static_cast<tessera::DType>(dtype),
+                                               .q_heads = q_heads,
+                                               .kv_heads = kv_heads,
+                                               .head_dim = head_dim,
+                                               .scale = scale,
+                                               .mask = tessera::Mask::Causal()},
+                                 .page_tokens = page_tokens};
+  params.cache_dtype =
+      scales != nullptr ? tessera::CacheDType::kFloat8 : tessera::CacheDTypeFor(params.attention.dtype);
+  const int64_t half = int64_t{page_tokens} * kv_heads * head_dim;
+  params.page_stride = 2 * half;
+  params.strides = tessera::Strides::Packed(kv_heads, head_dim);
+  if (heads_outer != 0) params.strides = {head_dim, int64_t{page_tokens} * head_dim};
+  const int64_t size = tessera::SizeOf(params.attention.dtype);
+  std::vector<tessera::PagedSequence> sequences(count);
+  for (int i = 0; i < count; ++i) {
+    tessera::PagedSequence& sequence = sequences[i];
+    sequence.q_len = 1;
+    sequence.kv_len = kv_lens[i];
+    sequence.append_len = append;
+    sequence.layer.k_pages = pages;
+    sequence.layer.v_pages = static_cast<char*>(pages) + half * tessera::SizeOf(params.cache_dtype);
+    if (scales != nullptr) {
+      sequence.layer.k_scales = scales;
+      sequence.layer.v_scales = scales + kv_heads;
+    }
+    sequence.pages = {tables + i * table_width, static_cast<size_t>(table_width)};
+    sequence.q = static_cast<const char*>(q) + int64_t{i} * q_heads * head_dim * size;
+    sequence.o = static_cast<char*>(o) + int64_t{i} * q_heads * head_dim * size;
+    sequence.k = static_cast<const char*>(k) + int64_t{i} * kv_heads * head_dim * size;
+    sequence.v = static_cast<const char*>(v) + int64_t{i} * kv_heads * head_dim * size;
+    sequence.q_strides = sequence.o_strides = tessera::Strides::Packed(q_heads, head_dim);
+    sequence.k_strides = sequence.v_strides = tessera::Strides::Packed(kv_heads, head_dim);
+  }
+  const absl::Status status = (*backend)->Extend(params, sequences, stream, nullptr);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return -1;

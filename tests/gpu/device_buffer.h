@@ -33,7 +33,7 @@ class DeviceBuffer {
     return static_cast<T*>(data_);
   }
   template <typename T>
-  void Upload(const std::vector<T>& host) {
+  void Upload(const std::vector<T>& host) const {
     Check(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice), "upload");
   }
   template <typename T>

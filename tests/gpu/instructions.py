@@ -15,6 +15,7 @@ import sys
 RULES = (
     (re.compile(r"sm90\d*ForwardKernel"), "HGMMA", ("HMMA",)),
     (re.compile(r"sm80\d*ForwardKernel"), "HMMA", ("HGMMA",)),
+    (re.compile(r"paged\d*DecodeKernel"), "HMMA", ("HGMMA",)),
     (re.compile(r"sm80\d*Fp32ForwardKernel"), "FFMA", ("HMMA", "HGMMA")),
 )
 INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")

@@ -4,9 +4,10 @@
 #
 #   tests/gpu/run.sh [--unpacked FOLDER] [--out FOLDER] [STEP...]     default: every step, in this order
 #     instructions  tests of the instruction wrappers, tile layouts and tensor maps
-#     check         attention_check, every kernel family; which instructions the kernels consist of
+#     check         attention_check, every kernel family; paged_check; which instructions the kernels consist of
 #     sanitize      compute-sanitizer over the first and small cases of the second
 #     bench         beside PyTorch's cuDNN and FlashAttention-2
+#     decode        decoding over pages beside the same over contiguous K and V
 #     article       standard attention against tiled, causal against full
 #     traffic       the traffic model beside the hardware's counters
 #
@@ -23,12 +24,12 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --unpacked) unpacked=$(cd "$2" && pwd); shift ;;
     --out) out=$2; shift ;;
-    instructions | check | sanitize | bench | article | traffic) steps+=("$1") ;;
+    instructions | check | sanitize | bench | decode | article | traffic) steps+=("$1") ;;
     *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 64 ;;
   esac
   shift
 done
-[ ${#steps[@]} -gt 0 ] || steps=(instructions check sanitize bench article traffic)
+[ ${#steps[@]} -gt 0 ] || steps=(instructions check sanitize bench decode article traffic)
 mkdir -p "$out"
 
 if [ -n "$unpacked" ]; then
@@ -71,6 +72,7 @@ step_check() {
   together "check_sm90a $bin/attention_check --family=sm90a" \
     "check_sm80 $bin/attention_check --family=sm80" \
     "check_standard $bin/attention_check --family=standard" \
+    "check_paged $bin/paged_check" \
     "sass python3 $here/instructions.py $bin/attention_check"
 }
 
@@ -82,6 +84,8 @@ step_sanitize() {
     "memcheck_sm90a $tool memcheck $small --cases=8 --family=sm90a" \
     "memcheck_sm80 $tool memcheck $small --cases=12 --family=sm80" \
     "memcheck_standard $tool memcheck $small --cases=8 --family=standard" \
+    "memcheck_paged $tool memcheck $bin/paged_check --small --seed=1 --cases=24" \
+    "racecheck_paged $tool racecheck $bin/paged_check --small --seed=1 --cases=6" \
     "racecheck_sm90a compute-sanitizer --tool racecheck $small --cases=3 --family=sm90a" \
     "racecheck_sm80 $tool racecheck $small --cases=3 --family=sm80" \
     "racecheck_standard $tool racecheck $small --cases=1 --family=standard"
@@ -91,6 +95,7 @@ measure() {
   timeout 300 python3 "$here/$1.py" "$2" --json "$out/$1.json" | tee "$out/$1.md"
 }
 step_bench() { measure bench "$bin/libtessera_attention.so"; }
+step_decode() { measure decode "$bin/libtessera_attention.so"; }
 step_article() { measure article "$bin/libtessera_attention.so"; }
 step_traffic() { measure traffic "$bin/attention_profile"; }
 

@@ -65,6 +65,7 @@ void Tokens::Replace(TokenTable table) {
   auto next = std::make_shared<const TokenTable>(std::move(table));
   absl::MutexLock lock(&mutex_);
   table_.swap(next);
+  version_.fetch_add(1, std::memory_order_release);
 }
 
 std::optional<std::string> Tokens::TenantOf(absl::string_view token) const {

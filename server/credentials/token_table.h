@@ -3,6 +3,7 @@
 #define TESSERA_SERVER_CREDENTIALS_TOKEN_TABLE_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -45,12 +46,16 @@ class Tokens {
  public:
   void Replace(TokenTable table);
 
+  // Another number for each table: whoever keeps what a token stood for asks again when it has changed.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
   // Nothing for a token that is not known, and before the first table.
   std::optional<std::string> TenantOf(absl::string_view token) const;
 
  private:
   mutable absl::Mutex mutex_;
   std::shared_ptr<const TokenTable> table_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<uint64_t> version_ = 0;
 };
 
 }  // namespace tessera

@@ -71,7 +71,9 @@ TEST(TokenTableTest, FileThatNamesNoTokenIsRefused) {
 TEST(TokensTest, LastTableIsInForce) {
   Tokens tokens;
   EXPECT_EQ(tokens.TenantOf("one"), std::nullopt);
+  const uint64_t version = tokens.version();
   tokens.Replace(*TokenTable::Parse("a " + Hex("one"), kMaxTenantBytes));
+  EXPECT_NE(tokens.version(), version);
   EXPECT_EQ(tokens.TenantOf("one"), "a");
   tokens.Replace(*TokenTable::Parse("b " + Hex("two"), kMaxTenantBytes));
   EXPECT_EQ(tokens.TenantOf("one"), std::nullopt);

@@ -36,6 +36,7 @@ AttendStream::AttendStream(const AttendEnvironment& environment, StripeTable* st
       context_(context),
       started_(environment.clock->Now()),
       send_watch_(std::make_shared<SendWatch>(environment, context)),
+      tokens_version_(environment.tokens == nullptr ? 0 : environment.tokens->version()),
       outbox_(environment.limits.chunk_bytes) {
   environment_.observer->OnRpcStarted(RpcMethod::kAttendStream);
 }
@@ -53,6 +54,13 @@ void AttendStream::OnReadDone(bool ok) {
     absl::MutexLock lock(&mutex_);
     return Advance();
   }
+  if (const absl::Status token = CheckToken(); !token.ok()) {
+    incoming_.Clear();
+    CountEnding(token, Station::kReceive, environment_.observer);
+    // Whoever has a new token by now is heard at once when it comes again; the others are told then.
+    const absl::Status again = absl::UnavailableError("the stream's token is not valid any more: open another stream");
+    return Break(again, again);
+  }
   const absl::Status status = HandleMessage();
   incoming_.Clear();
   if (!status.ok()) {
@@ -61,6 +69,16 @@ void AttendStream::OnReadDone(bool ok) {
   }
   absl::MutexLock lock(&mutex_);
   if (!finished_ && !broken_.has_value()) ReadNext();
+}
+
+absl::Status AttendStream::CheckToken() {
+  if (environment_.tokens == nullptr) return absl::OkStatus();
+  const uint64_t version = environment_.tokens->version();
+  if (version == tokens_version_) return absl::OkStatus();
+  tokens_version_ = version;
+  const absl::StatusOr<std::string> tenant = TenantOf(context_->client_metadata(), environment_.tokens);
+  if (!tenant.ok()) return tenant.status();
+  return *tenant == tenant_ ? absl::OkStatus() : absl::PermissionDeniedError("the token is another tenant's now");
 }
 
 absl::Status AttendStream::HandleMessage() {

@@ -57,6 +57,9 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
 
   // Fails only for a malformed message.
   absl::Status HandleMessage();
+  // Whether the token that the stream was opened with still stands for its tenant. Asked for each message, for a stream
+  // may outlive its token.
+  absl::Status CheckToken();
   void OpenCall(const wire::DecodedAttendStreamRequest& message);
   absl::StatusOr<std::shared_ptr<StreamCall>> MakeCall(const wire::DecodedAttendStreamRequest& message);
   // Answers a call that never came to be, and counts it.
@@ -80,6 +83,7 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   const absl::Time started_;
   const std::shared_ptr<SendWatch> send_watch_;
   std::string tenant_;
+  uint64_t tokens_version_ = 0;         // by which tenant_ is known; 0 where no token is asked for
   std::shared_ptr<AttendStream> self_;  // until OnDone
   grpc::ByteBuffer incoming_;           // gRPC's while a read is under way, else the handler's
 

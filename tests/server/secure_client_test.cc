@@ -70,10 +70,10 @@ class SecureClientTest : public ::testing::Test {
 
   static std::string Target(TestServer& server) { return absl::StrCat("127.0.0.1:", server.server().grpc_port()); }
   static std::unique_ptr<Client> Connect(TestServer& server, std::shared_ptr<grpc::ChannelCredentials> credentials,
-                                         Transport transport = Transport::kAuto) {
+                                         Transport transport = Transport::kAuto, int attempts = 1) {
     ClientOptions options;
     options.connections = 1;
-    options.retry.max_attempts = 1;
+    options.retry.max_attempts = attempts;
     options.transport = transport;
     options.credentials = std::move(credentials);
     return Client::Connect(Target(server), options).value();
@@ -226,7 +226,8 @@ TEST_F(SecureClientTest, TokenIsReadAnewWithoutAFailedCall) {
   TestServer server("", Config());
   const auto credentials = MakeCredentials(Security()).value();
   const auto client = Connect(server, credentials, Transport::kUnary);
-  const auto stream_client = Connect(server, credentials, Transport::kStream);
+  // Tries again: the server ends its stream, which was opened with the old token.
+  const auto stream_client = Connect(server, credentials, Transport::kStream, 4);
   // Has its calls refused until they carry the new token.
   ClientOptions options;
   options.tenant = "theirs";

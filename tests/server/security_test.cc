@@ -305,6 +305,34 @@ TEST_F(SecurityTest, TokensRotateUnderLoadWithoutAFailedCall) {
   new_caller.AwaitCall();
 }
 
+TEST_F(SecurityTest, StreamEndsWithTheFirstMessageAfterItsToken) {
+  TestServer server("", WithTokens(TokenLine("ours", "one") + TokenLine("ours", "two")));
+  const auto one = v1::AttentionService::NewStub(ConnectWithToken(server, "one"));
+  const auto two = v1::AttentionService::NewStub(ConnectWithToken(server, "two"));
+  StreamClient revoked(*one);
+  StreamClient reassigned(*two);
+  StreamClient kept(*two);
+  for (StreamClient* stream : {&revoked, &reassigned, &kept}) {
+    stream->Send(StreamMessages(1, request_, 1 << 20));
+    EXPECT_TRUE(stream->Await(1).result.has_value());
+  }
+  folder_.Write("tokens", TokenLine("ours", "two"));
+  server.AwaitMetric(kTokensTaken, 1);
+  revoked.Send(StreamMessages(2, request_, 1 << 20));
+  EXPECT_EQ(revoked.Finish().error_code(), Code::UNAVAILABLE);
+  EXPECT_EQ(server.Metrics()[kUnauthenticated], 1);
+  kept.Send(StreamMessages(2, request_, 1 << 20));
+  EXPECT_TRUE(kept.Await(2).result.has_value());
+  folder_.Write("tokens", TokenLine("theirs", "two"));
+  server.AwaitMetric(kTokensTaken, 2);
+  reassigned.Send(StreamMessages(2, request_, 1 << 20));
+  EXPECT_EQ(reassigned.Finish().error_code(), Code::UNAVAILABLE);
+  EXPECT_EQ(server.Metrics()[kOtherTenant], 1);
+  // Whoever comes again is told.
+  StreamClient again(*one);
+  EXPECT_EQ(again.Finish().error_code(), Code::UNAUTHENTICATED);
+}
+
 TEST_F(SecurityTest, ServerWithBadFilesDoesNotStart) {
   const absl::Time now = absl::Now();
   const auto expect_refused = [&](const ServerConfig& config, const char* what) {

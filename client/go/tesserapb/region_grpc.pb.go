@@ -30,8 +30,8 @@ const (
 //
 // Regions are memory that a caller and the server both have: shared memory of the host, or a GPU's. A call names places
 // in them, and its tensors are read and written there. Each kind is off unless the server allows it (see
-// GetServerInfoResponse.regions), and only callers on its own host may open any: those that come over a loopback
-// address or a Unix socket. Others are refused with PERMISSION_DENIED.
+// GetServerInfoResponse.regions), and refused with FAILED_PRECONDITION then. Only callers on its own host may open any:
+// those that come over a loopback address or a Unix socket. Others are refused with PERMISSION_DENIED.
 type RegionServiceClient interface {
 	// Opens regions and makes calls in them, over one stream. What is asked for is answered in any order, by id.
 	//
@@ -69,8 +69,8 @@ type RegionService_AttendInRegionsClient = grpc.BidiStreamingClient[AttendInRegi
 //
 // Regions are memory that a caller and the server both have: shared memory of the host, or a GPU's. A call names places
 // in them, and its tensors are read and written there. Each kind is off unless the server allows it (see
-// GetServerInfoResponse.regions), and only callers on its own host may open any: those that come over a loopback
-// address or a Unix socket. Others are refused with PERMISSION_DENIED.
+// GetServerInfoResponse.regions), and refused with FAILED_PRECONDITION then. Only callers on its own host may open any:
+// those that come over a loopback address or a Unix socket. Others are refused with PERMISSION_DENIED.
 type RegionServiceServer interface {
 	// Opens regions and makes calls in them, over one stream. What is asked for is answered in any order, by id.
 	//

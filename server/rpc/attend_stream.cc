@@ -14,16 +14,14 @@ AttendStream* AttendStream::Start(const AttendEnvironment& environment, StripeTa
                                   grpc::CallbackServerContext* context) {
   std::shared_ptr<AttendStream> stream(new AttendStream(environment, stripes, registry, context));
   stream->self_ = stream;
-  absl::StatusOr<std::string> tenant = TenantOf(context->client_metadata(), environment.tokens);
   registry->Add(stream);
   absl::MutexLock lock(&stream->mutex_);
   if (stream->finished_) return stream.get();  // the server is draining
-  if (tenant.ok()) {
-    stream->tenant_ = *std::move(tenant);
+  if (const absl::Status& tenant = stream->tenant_.status(); tenant.ok()) {
     stream->ReadNext();
   } else {
-    CountEnding(tenant.status(), Station::kReceive, environment.observer);
-    stream->FinishWith(tenant.status());
+    CountEnding(tenant, Station::kReceive, environment.observer);
+    stream->FinishWith(tenant);
   }
   return stream.get();
 }
@@ -36,7 +34,7 @@ AttendStream::AttendStream(const AttendEnvironment& environment, StripeTable* st
       context_(context),
       started_(environment.clock->Now()),
       send_watch_(std::make_shared<SendWatch>(environment, context)),
-      tokens_version_(environment.tokens == nullptr ? 0 : environment.tokens->version()),
+      tenant_(context->client_metadata(), environment.tokens),
       outbox_(environment.limits.chunk_bytes) {
   environment_.observer->OnRpcStarted(RpcMethod::kAttendStream);
 }
@@ -54,12 +52,10 @@ void AttendStream::OnReadDone(bool ok) {
     absl::MutexLock lock(&mutex_);
     return Advance();
   }
-  if (const absl::Status token = CheckToken(); !token.ok()) {
+  if (const absl::Status token = tenant_.Check(); !token.ok()) {
     incoming_.Clear();
     CountEnding(token, Station::kReceive, environment_.observer);
-    // Whoever has a new token by now is heard at once when it comes again; the others are told then.
-    const absl::Status again = absl::UnavailableError("the stream's token is not valid any more: open another stream");
-    return Break(again, again);
+    return Break(StreamTenant::ComeAgain(), StreamTenant::ComeAgain());
   }
   const absl::Status status = HandleMessage();
   incoming_.Clear();
@@ -69,16 +65,6 @@ void AttendStream::OnReadDone(bool ok) {
   }
   absl::MutexLock lock(&mutex_);
   if (!finished_ && !broken_.has_value()) ReadNext();
-}
-
-absl::Status AttendStream::CheckToken() {
-  if (environment_.tokens == nullptr) return absl::OkStatus();
-  const uint64_t version = environment_.tokens->version();
-  if (version == tokens_version_) return absl::OkStatus();
-  tokens_version_ = version;
-  const absl::StatusOr<std::string> tenant = TenantOf(context_->client_metadata(), environment_.tokens);
-  if (!tenant.ok()) return tenant.status();
-  return *tenant == tenant_ ? absl::OkStatus() : absl::PermissionDeniedError("the token is another tenant's now");
 }
 
 absl::Status AttendStream::HandleMessage() {
@@ -110,7 +96,7 @@ absl::Status AttendStream::HandleMessage() {
   if (call == nullptr && !opens) return absl::OkStatus();
 
   const absl::StatusOr<ByteBudget::Charge> charge = environment_.admission->AdmitMessage(
-      tenant_, static_cast<int64_t>(incoming_.Length()), opens ? 0 : call->held_bytes());
+      tenant_.name(), static_cast<int64_t>(incoming_.Length()), opens ? 0 : call->held_bytes());
   if (opens) {
     charge.ok() ? OpenCall(*message) : Refuse(message->id, charge.status());
   } else {
@@ -135,7 +121,7 @@ void AttendStream::OpenCall(const wire::DecodedAttendStreamRequest& message) {
   bool late = false;
   absl::StatusOr<std::shared_ptr<StreamCall>> call =
       striped ? stripes_->FindOrCreate(
-                    tenant_, *message.stripe, *message.header, [&] { return MakeCall(message); }, &late)
+                    tenant_.name(), *message.stripe, *message.header, [&] { return MakeCall(message); }, &late)
               : MakeCall(message);
   if (!call.ok()) return late ? AnswerLate(message.id, call.status()) : Refuse(message.id, call.status());
   bool broken;
@@ -158,7 +144,7 @@ void AttendStream::OpenCall(const wire::DecodedAttendStreamRequest& message) {
     (*call)->End(joined);
     return AnswerLate(message.id, joined);
   }
-  if (striped) stripes_->DropIfJoined(tenant_, *message.stripe, **call);
+  if (striped) stripes_->DropIfJoined(tenant_.name(), *message.stripe, **call);
   (*call)->Receive(message.payload_offset, message.payload);
 }
 
@@ -167,7 +153,7 @@ absl::StatusOr<std::shared_ptr<StreamCall>> AttendStream::MakeCall(const wire::D
   if (!spec.ok()) return spec.status();
   StreamCall::Opening opening;
   opening.spec = *std::move(spec);
-  opening.tenant = tenant_;
+  opening.tenant = tenant_.name();
   opening.deadline = DeadlineOf(*context_, *environment_.clock);
   opening.timeout = ToTimeout(message.timeout_us);
   opening.message_bytes = static_cast<int64_t>(incoming_.Length());

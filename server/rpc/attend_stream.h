@@ -27,6 +27,7 @@
 #include "server/rpc/send_watch.h"
 #include "server/rpc/stream_call.h"
 #include "server/rpc/stream_registry.h"
+#include "server/rpc/stream_tenant.h"
 #include "server/rpc/stripe_table.h"
 
 namespace tessera {
@@ -57,9 +58,6 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
 
   // Fails only for a malformed message.
   absl::Status HandleMessage();
-  // Whether the token that the stream was opened with still stands for its tenant. Asked for each message, for a stream
-  // may outlive its token.
-  absl::Status CheckToken();
   void OpenCall(const wire::DecodedAttendStreamRequest& message);
   absl::StatusOr<std::shared_ptr<StreamCall>> MakeCall(const wire::DecodedAttendStreamRequest& message);
   // Answers a call that never came to be, and counts it.
@@ -82,8 +80,7 @@ class AttendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   grpc::CallbackServerContext* const context_;
   const absl::Time started_;
   const std::shared_ptr<SendWatch> send_watch_;
-  std::string tenant_;
-  uint64_t tokens_version_ = 0;         // by which tenant_ is known; 0 where no token is asked for
+  StreamTenant tenant_;                 // the handler's
   std::shared_ptr<AttendStream> self_;  // until OnDone
   grpc::ByteBuffer incoming_;           // gRPC's while a read is under way, else the handler's
 

@@ -93,14 +93,14 @@ void RegionStream::Open(uint64_t id, const v1::OpenRegion& request) {
     if (const std::shared_ptr<RegionStream> stream = weak.lock()) stream->OnGone(region);
   };
   if (request.has_shared_memory()) {
-    return host_->OpenSharedMemory(tenant_, request.shared_memory().bytes(), opened, gone);
+    return host_->OpenSharedMemory(tenant_.name(), request.shared_memory().bytes(), opened, gone);
   }
   if (!request.has_cuda_memory()) return opened(absl::InvalidArgumentError("open.memory: missing"));
   const auto handle = ToArray<CudaIpcHandle>("handle", request.cuda_memory().handle());
   const auto device = ToArray<DeviceUuid>("device_uuid", request.cuda_memory().device_uuid());
   if (!handle.ok()) return opened(handle.status());
   if (!device.ok()) return opened(device.status());
-  host_->OpenCudaMemory(tenant_, *handle, *device, request.cuda_memory().used_bytes(), opened, gone);
+  host_->OpenCudaMemory(tenant_.name(), *handle, *device, request.cuda_memory().used_bytes(), opened, gone);
 }
 
 void RegionStream::OnOpened(uint64_t id, uint64_t region, absl::StatusOr<RegionHost::Opened> opened) {
@@ -166,7 +166,7 @@ void RegionStream::Attend(uint64_t id, const v1::AttendRegions& request, int64_t
                                                                            " open calls, as many as one may have")),
                                  RejectReason::kStreamCalls));
   }
-  const absl::StatusOr<ByteBudget::Charge> charge = environment_.admission->AdmitMessage(tenant_, message_bytes);
+  const absl::StatusOr<ByteBudget::Charge> charge = environment_.admission->AdmitMessage(tenant_.name(), message_bytes);
   if (!charge.ok()) return Refuse(id, charge.status());
   const absl::StatusOr<std::shared_ptr<RegionCall>> call = MakeCall(id, request, message_bytes);
   if (!call.ok()) return Refuse(id, call.status());
@@ -197,7 +197,7 @@ absl::StatusOr<std::shared_ptr<RegionCall>> RegionStream::MakeCall(uint64_t id, 
   for (const std::shared_ptr<MemoryRegion>& region : tensors->regions) region->HidePath();
   opening.spec = *std::move(spec);
   opening.tensors = *std::move(tensors);
-  opening.tenant = tenant_;
+  opening.tenant = tenant_.name();
   opening.received = environment_.clock->Now();
   opening.deadline =
       std::min(DeadlineOf(*context_, *environment_.clock), opening.received + ToTimeout(request.timeout_us()));

@@ -12,16 +12,14 @@ RegionStream* RegionStream::Start(const AttendEnvironment& environment, RegionHo
                                   grpc::CallbackServerContext* context) {
   std::shared_ptr<RegionStream> stream(new RegionStream(environment, host, registry, context));
   stream->self_ = stream;
-  absl::StatusOr<std::string> tenant = TenantOf(context->client_metadata(), environment.tokens);
   registry->Add(stream);
   absl::MutexLock lock(&stream->mutex_);
   if (stream->finished_) return stream.get();  // the server is draining
-  if (tenant.ok()) {
-    stream->tenant_ = *std::move(tenant);
+  if (const absl::Status& tenant = stream->tenant_.status(); tenant.ok()) {
     stream->ReadNext();
   } else {
-    CountEnding(tenant.status(), Station::kReceive, environment.observer);
-    stream->FinishWith(tenant.status());
+    CountEnding(tenant, Station::kReceive, environment.observer);
+    stream->FinishWith(tenant);
   }
   return stream.get();
 }
@@ -34,7 +32,8 @@ RegionStream::RegionStream(const AttendEnvironment& environment, RegionHost* hos
       context_(context),
       local_(IsLocalPeer(context->peer())),
       started_(environment.clock->Now()),
-      send_watch_(std::make_shared<SendWatch>(environment, context)) {
+      send_watch_(std::make_shared<SendWatch>(environment, context)),
+      tenant_(context->client_metadata(), environment.tokens) {
   environment_.observer->OnRpcStarted(RpcMethod::kAttendInRegions);
 }
 
@@ -44,6 +43,11 @@ void RegionStream::OnReadDone(bool ok) {
     // A broken connection ends the reads, too; OnCancel deals with it.
     half_closed_ = !context_->IsCancelled();
     return Advance();
+  }
+  if (const absl::Status token = tenant_.Check(); !token.ok()) {
+    incoming_.Clear();
+    CountEnding(token, Station::kReceive, environment_.observer);
+    return Break(StreamTenant::ComeAgain(), StreamTenant::ComeAgain());
   }
   const absl::Status status = HandleMessage();
   incoming_.Clear();

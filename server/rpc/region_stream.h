@@ -27,6 +27,7 @@
 #include "server/rpc/region_tensors.h"
 #include "server/rpc/send_watch.h"
 #include "server/rpc/stream_registry.h"
+#include "server/rpc/stream_tenant.h"
 #include "tessera/v1/region.pb.h"
 
 namespace tessera {
@@ -96,7 +97,7 @@ class RegionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   const bool local_;
   const absl::Time started_;
   const std::shared_ptr<SendWatch> send_watch_;
-  std::string tenant_;
+  StreamTenant tenant_;                 // the handler's
   std::shared_ptr<RegionStream> self_;  // until OnDone
   grpc::ByteBuffer incoming_;           // gRPC's while a read is under way, else the handler's
   uint64_t last_region_ = 0;            // the handler's

@@ -18,6 +18,7 @@
 #include "tests/server/await.h"
 #include "tests/server/connection.h"
 #include "tests/server/raw_rpc.h"
+#include "tests/server/region_client.h"
 #include "tests/server/server_process.h"
 #include "tests/server/steady_caller.h"
 #include "tests/server/stream_client.h"
@@ -190,6 +191,22 @@ TEST_F(SecurityTest, TokensAreAskedForByEveryService) {
   stream.HalfClose();
   EXPECT_EQ(stream.Finish().error_code(), Code::UNAUTHENTICATED);
   ExpectNothingStarted(server);
+}
+
+TEST_F(SecurityTest, RegionsEndWithTheFirstMessageAfterTheirStreamsToken) {
+  ServerConfig config = WithTokens(TokenLine("ours", "one") + TokenLine("ours", "two"));
+  config.regions.allow_shared_memory = true;
+  TestServer server("", config);
+  RegionClient revoked(ConnectWithToken(server, "one"));
+  RegionClient kept(ConnectWithToken(server, "two"));
+  EXPECT_EQ(revoked.AwaitCode(revoked.SendOpen(1)), Code::OK);
+  EXPECT_EQ(kept.AwaitCode(kept.SendOpen(1)), Code::OK);
+  folder_.Write("tokens", TokenLine("ours", "two"));
+  server.AwaitMetric(kTokensTaken, 1);
+  revoked.SendOpen(1);
+  EXPECT_EQ(revoked.Finish().error_code(), Code::UNAVAILABLE);
+  EXPECT_EQ(kept.AwaitCode(kept.SendOpen(1)), Code::OK);
+  server.AwaitMetric("tessera_regions", 2);
 }
 
 TEST_F(SecurityTest, CallsAreTheirTokensTenants) {

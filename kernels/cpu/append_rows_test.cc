@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kHeadDim = 8;
+constexpr int64_t kHeadDim = 8;
 constexpr int64_t kHeads = 2;
 constexpr int64_t kPageTokens = 2;
 constexpr int64_t kPageElements = kPageTokens * kHeads * kHeadDim;

@@ -189,6 +189,7 @@ TEST(PagedRepeatabilityTest, ConcurrentCallsDoNotMatter) {
   }
   std::vector<int> wrong(kCallers);
   std::vector<std::thread> callers;
+  callers.reserve(kCallers);
   for (int i = 0; i < kCallers; ++i) {
     callers.emplace_back([&, i] {
       for (int repeat = 0; repeat < 5; ++repeat) wrong[i] += BitsAfter(*cpu, *batches[i]) != expected[i];

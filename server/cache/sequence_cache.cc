@@ -16,7 +16,8 @@ SequenceCache::SequenceCache(const SequenceCacheOptions& options, const Clock* c
       device_(Place::kDevice, options.device_pages),
       host_(Place::kHost, options.host_pages),
       tenants_(options.quota, options.quotas),
-      slots_(options.layers) {
+      slots_(options.layers),
+      epoch_(slots_.epoch()) {
   ABSL_RAW_CHECK(options.layers >= 1, "a cache has layers");
   ABSL_RAW_CHECK(options.page_tokens >= 1 && std::has_single_bit(static_cast<uint64_t>(options.page_tokens)),
                  "page_tokens is a power of two");
@@ -106,6 +107,19 @@ absl::StatusOr<SequenceInfo> SequenceCache::Get(absl::string_view tenant, const 
                       .expires = now + options_.lease};
 }
 
+absl::StatusOr<int64_t> SequenceCache::LayerLength(absl::string_view tenant, const SequenceHandle& handle,
+                                                   int32_t layer) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_->Now();
+  const absl::StatusOr<Sequence*> found = Find(tenant, handle, now);
+  if (!found.ok()) return found.status();
+  if (layer < 0 || layer >= options_.layers) {
+    return absl::InvalidArgumentError(absl::StrCat("layer must be 0 to ", options_.layers - 1, ", got ", layer));
+  }
+  Touch(**found, now);
+  return (*found)->lengths[layer];
+}
+
 int64_t SequenceCache::Expire(int64_t most) {
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_->Now();
@@ -134,7 +148,7 @@ CacheCounts SequenceCache::counts() const {
 
 absl::StatusOr<Sequence*> SequenceCache::Find(absl::string_view tenant, const SequenceHandle& handle, absl::Time now) {
   Sequence* const sequence = slots_.Find(tenant, handle);
-  if (sequence == nullptr || Expired(*sequence, now)) return absl::NotFoundError("no such sequence");
+  if (sequence == nullptr || Expired(*sequence, now)) return NoSuchSequence();
   return sequence;
 }
 

@@ -138,6 +138,13 @@ class SequenceCache {
   // When the next lease ends if nothing is used before; InfiniteFuture where no sequence is idle.
   absl::Time next_expiry() const;
 
+  // Tokens of one layer, for an estimate of what a step will cost; renews the lease. NOT_FOUND, or INVALID_ARGUMENT for
+  // a layer out of range.
+  absl::StatusOr<int64_t> LayerLength(absl::string_view tenant, const SequenceHandle& handle, int32_t layer);
+
+  // What all handles of this cache have in common, and those of no other.
+  uint64_t epoch() const { return epoch_; }
+
   CacheCounts counts() const;
 
   // INTERNAL naming the invariant that does not hold. Time: all pages and tables.
@@ -211,6 +218,7 @@ class SequenceCache {
   PagePool host_ ABSL_GUARDED_BY(mutex_);
   TenantLedger tenants_ ABSL_GUARDED_BY(mutex_);
   SequenceSlots slots_ ABSL_GUARDED_BY(mutex_);
+  const uint64_t epoch_;
   IdleList idle_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<const StepState*> steps_ ABSL_GUARDED_BY(mutex_);
 };

@@ -40,6 +40,8 @@ std::optional<SequenceHandle> SequenceHandle::Decode(absl::string_view bytes) {
                         .secret = Read(bytes, 16, 8)};
 }
 
+absl::Status NoSuchSequence() { return absl::NotFoundError("no such sequence"); }
+
 uint64_t SecretSource::Draw() {
   if (left_ == 0) {
     ssize_t got;

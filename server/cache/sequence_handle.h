@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace tessera {
@@ -28,6 +29,10 @@ struct SequenceHandle {
 
   friend bool operator==(const SequenceHandle&, const SequenceHandle&) = default;
 };
+
+// What a caller hears of a handle that is unknown, another tenant's, released, expired, or not a handle at all:
+// NOT_FOUND, always the same.
+absl::Status NoSuchSequence();
 
 // Numbers from the operating system's generator, fetched many at a time. Not thread-safe.
 class SecretSource {

@@ -30,6 +30,7 @@ class SequenceSlots {
   // otherwise.
   Sequence* Find(absl::string_view tenant, const SequenceHandle& handle);
 
+  uint64_t epoch() const { return epoch_; }
   int64_t open() const { return static_cast<int64_t>(slots_.size() - free_.size()); }
   // All slots, free ones among them.
   const std::deque<Sequence>& all() const { return slots_; }

@@ -1,5 +1,6 @@
 #include "server/device/cpu_device.h"
 
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -11,16 +12,18 @@
 namespace tessera {
 
 absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Make(std::unique_ptr<AttentionBackend> backend,
-                                                           size_t staging_bytes, int slots, Clock* clock) {
+                                                           size_t staging_bytes, int slots, Clock* clock,
+                                                           std::unique_ptr<PagedAttentionBackend> paged) {
   absl::StatusOr<std::unique_ptr<StagingPool::Region>> region = StagingPool::MapAnonymous(staging_bytes);
   if (!region.ok()) return region.status();
   return std::make_unique<CpuDevice>(/*index=*/0, std::move(backend), std::make_shared<StagingPool>(*std::move(region)),
-                                     slots, clock);
+                                     slots, clock, std::move(paged));
 }
 
 CpuDevice::CpuDevice(int index, std::unique_ptr<AttentionBackend> backend, std::shared_ptr<StagingPool> staging,
-                     int slots, Clock* clock)
+                     int slots, Clock* clock, std::unique_ptr<PagedAttentionBackend> paged)
     : backend_(std::move(backend)),
+      paged_(std::move(paged)),
       clock_(clock),
       info_{.index = index,
             .backend = "cpu",
@@ -43,6 +46,28 @@ BatchOutcome CpuDevice::Run(int slot, const AttentionParams& params, absl::Span<
   outcome.status = backend_->ForwardUntilStopped(params, sequences, stop, &outcome.stats);
   outcome.times.compute = clock_->Now() - start;
   if (sequences.capacity() > kKeptSequences) sequences = std::vector<SequenceView>();
+  return outcome;
+}
+
+absl::StatusOr<std::unique_ptr<StagingPool::Region>> CpuDevice::TakePages(size_t bytes) {
+  return paged_ == nullptr ? Device::TakePages(bytes) : StagingPool::MapAnonymous(bytes);
+}
+
+BatchOutcome CpuDevice::Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
+                               const std::stop_token& stop) {
+  if (paged_ == nullptr) return Device::Extend(slot, params, items, stop);
+  const absl::Time start = clock_->Now();
+  for (const ExtendItem& item : items) {
+    for (const MemoryFill& fill : item.fills) std::memset(fill.at, 0, fill.bytes);
+  }
+  std::vector<PagedSequence> sequences;
+  for (const ExtendItem& item : items) {
+    for (const MemoryCopy& copy : item.copies) std::memcpy(copy.to, copy.from, copy.bytes);
+    sequences.insert(sequences.end(), item.sequences.begin(), item.sequences.end());
+  }
+  BatchOutcome outcome;
+  outcome.status = paged_->Extend(params, sequences, /*stream=*/{}, &outcome.stats);
+  outcome.times.compute = clock_->Now() - start;
   return outcome;
 }
 

@@ -21,10 +21,12 @@ class CpuDevice final : public Device {
   // small batches overtake a large one, at the cost of cache. The clock outlives the device. INVALID_ARGUMENT or
   // RESOURCE_EXHAUSTED where the staging memory cannot be had. REQUIRES: slots >= 1.
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Make(std::unique_ptr<AttentionBackend> backend,
-                                                         size_t staging_bytes, int slots, Clock* clock);
-  // On staging memory that it shares with other devices of one server. REQUIRES: slots >= 1.
+                                                         size_t staging_bytes, int slots, Clock* clock,
+                                                         std::unique_ptr<PagedAttentionBackend> paged = nullptr);
+  // On staging memory that it shares with other devices of one server. `paged`, of both, computes over pages; null: the
+  // device keeps none. REQUIRES: slots >= 1.
   CpuDevice(int index, std::unique_ptr<AttentionBackend> backend, std::shared_ptr<StagingPool> staging, int slots,
-            Clock* clock);
+            Clock* clock, std::unique_ptr<PagedAttentionBackend> paged = nullptr);
 
   DeviceInfo info() const override { return info_; }
   StagingPool& staging() override { return *staging_; }
@@ -32,6 +34,11 @@ class CpuDevice final : public Device {
   // Never sticky: an error of the backend concerns the batch alone. Stops within milliseconds.
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
                    const std::stop_token& stop) override;
+  // Address space; physical memory follows use.
+  absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakePages(size_t bytes) override;
+  // Does not stop: a step is over in milliseconds.
+  BatchOutcome Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
+                      const std::stop_token& stop) override;
 
   // Sequences that a slot keeps room for between batches; a longer list is given back when its batch ends.
   static constexpr size_t kKeptSequences = 4096;
@@ -40,6 +47,7 @@ class CpuDevice final : public Device {
 
  private:
   const std::unique_ptr<AttentionBackend> backend_;
+  const std::unique_ptr<PagedAttentionBackend> paged_;  // may be null
   Clock* const clock_;
   const DeviceInfo info_;
   const std::shared_ptr<StagingPool> staging_;

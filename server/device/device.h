@@ -4,14 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "kernels/attention.h"
+#include "kernels/paged_attention.h"
+#include "server/memory/memory_work.h"
 #include "server/memory/staging_pool.h"
 #include "server/region/region_mapper.h"
 
@@ -41,6 +45,16 @@ struct BatchItem {
   absl::Span<std::byte> output;
   absl::Span<const SequenceView> sequences;  // pointers into input and output, region tensors, or device memory
   absl::Span<const HostTensor> tensors = {};
+};
+
+// One Extend call of a batch: what is done to pages before rows are appended, its bytes, and views. Layers, page
+// numbers and tables are good as long as the call.
+struct ExtendItem {
+  absl::Span<const MemoryFill> fills;         // all of them first, of all items
+  absl::Span<const MemoryCopy> copies;        // then these
+  absl::Span<const std::byte> input;          // q, k, v
+  absl::Span<std::byte> output;               // o, LSE
+  absl::Span<const PagedSequence> sequences;  // layers in the pages' region, tables in host memory, the rest as above
 };
 
 // Durations of a batch's stages; zero where a device has no such stage.
@@ -81,6 +95,14 @@ class Device {
   // run to the end. Either way it returns only when it has let go of all memory of the batch, for good.
   virtual BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
                            const std::stop_token& stop) = 0;
+
+  // Memory for pages, all zero, that Extend works on: the device's own, for nobody else to touch. UNIMPLEMENTED where
+  // the device keeps none, RESOURCE_EXHAUSTED where there is not so much.
+  virtual absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakePages(size_t bytes);
+  // As Run, for steps on resident sequences. A step that was done in part may be done again. REQUIRES: TakePages gave
+  // what the items' layers, fills and copies point into.
+  virtual BatchOutcome Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
+                              const std::stop_token& stop);
 };
 
 }  // namespace tessera

@@ -24,6 +24,15 @@ FaultDevice::~FaultDevice() {
 
 BatchOutcome FaultDevice::Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
                               const std::stop_token& stop) {
+  return RunBatch([&] { return device_->Run(slot, params, items, stop); });
+}
+
+BatchOutcome FaultDevice::Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
+                                 const std::stop_token& stop) {
+  return RunBatch([&] { return device_->Extend(slot, params, items, stop); });
+}
+
+BatchOutcome FaultDevice::RunBatch(absl::FunctionRef<BatchOutcome()> run) {
   int64_t batch;
   {
     absl::MutexLock lock(&mutex_);
@@ -33,7 +42,7 @@ BatchOutcome FaultDevice::Run(int slot, const AttentionParams& params, absl::Spa
   std::optional<BatchOutcome> outcome = Strike(FaultRule::Point::kCopyIn, batch);
   if (!outcome.has_value()) outcome = Strike(FaultRule::Point::kRun, batch);
   if (!outcome.has_value()) {
-    outcome = device_->Run(slot, params, items, stop);
+    outcome = run();
     if (outcome->status.ok()) {
       if (std::optional<BatchOutcome> fault = Strike(FaultRule::Point::kCopyOut, batch)) outcome = std::move(fault);
     }

@@ -10,7 +10,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/clock/clock.h"
@@ -39,6 +41,12 @@ class FaultDevice final : public Device {
   RegionMapper* region_mapper() override { return device_->region_mapper(); }
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
                    const std::stop_token& stop) override;
+  absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakePages(size_t bytes) override {
+    return device_->TakePages(bytes);
+  }
+  // Counted among the batches, and struck, as Run is.
+  BatchOutcome Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
+                      const std::stop_token& stop) override;
 
   // Waits, in real time, until the batch of this number has come. REQUIRES: it comes within kLongestWait.
   void AwaitBatch(int64_t batch);
@@ -52,6 +60,8 @@ class FaultDevice final : public Device {
   // Hangs or delays where the script says so; an outcome where the batch shall fail.
   std::optional<BatchOutcome> Strike(FaultRule::Point point, int64_t batch);
   void Hang(int64_t batch);
+  // Runs the next batch by `run`, unless the script strikes.
+  BatchOutcome RunBatch(absl::FunctionRef<BatchOutcome()> run);
 
   const std::unique_ptr<Device> device_;
   const FaultScript script_;

@@ -51,7 +51,7 @@ class SequenceWalk {
 
 AttendJob::AttendJob(Traits traits, AttendShape shape, StagingBuffer input, StagingBuffer output,
                      ByteBudget::Charge charge, DoneFn done)
-    : DeviceJob(std::move(traits), shape.params.dtype),
+    : DeviceJob(std::move(traits), shape.params.dtype, JobKind::kAttend),
       shape_(std::move(shape)),
       input_(std::move(input)),
       output_(std::move(output)),
@@ -69,7 +69,7 @@ AttendJob::AttendJob(Traits traits, AttendShape shape, StagingBuffer input, Stag
 }
 
 AttendJob::AttendJob(Traits traits, AttendShape shape, TensorPlaces places, ByteBudget::Charge charge, DoneFn done)
-    : DeviceJob(std::move(traits), shape.params.dtype),
+    : DeviceJob(std::move(traits), shape.params.dtype, JobKind::kAttend),
       shape_(std::move(shape)),
       places_(std::move(places)),
       charge_(std::move(charge)),

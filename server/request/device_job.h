@@ -23,6 +23,9 @@ struct JobTimes {
   int64_t batch_jobs = 0;                      // jobs that ran together with it, itself included
 };
 
+// What a batch's runner tells jobs apart by.
+enum class JobKind : uint8_t { kAttend, kExtend };
+
 // Jobs with equal keys are of one kind: they share queue and engine, and a BatchRunner runs a batch of them.
 class DeviceJob : public Job {
  public:
@@ -33,9 +36,10 @@ class DeviceJob : public Job {
     int64_t batch_jobs = 0;
   };
 
-  DeviceJob(Traits traits, DType dtype) : Job(std::move(traits)), dtype_(dtype) {}
+  DeviceJob(Traits traits, DType dtype, JobKind kind) : Job(std::move(traits)), dtype_(dtype), kind_(kind) {}
 
   DType dtype() const { return dtype_; }
+  JobKind kind() const { return kind_; }
 
   // REQUIRES: before the job is enqueued.
   void SetArrival(absl::Time received, absl::Time queued);
@@ -54,6 +58,7 @@ class DeviceJob : public Job {
   void OnDone(const absl::Status& status, State where) final;
 
   const DType dtype_;
+  const JobKind kind_;
   JobTimes times_;
   std::atomic<bool> completed_{false};  // ended with OK: the times are fixed
 };

@@ -13,7 +13,7 @@ const DeviceJob::Run kRun = {absl::UnixEpoch() + absl::Seconds(3), absl::UnixEpo
 
 class PlainJob final : public DeviceJob {
  public:
-  PlainJob() : DeviceJob({}, DType::kFloat16) {}
+  PlainJob() : DeviceJob({}, DType::kFloat16, JobKind::kAttend) {}
 
   int ended = 0;
   int64_t batch_jobs_at_end = 0;

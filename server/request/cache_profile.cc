@@ -1,0 +1,54 @@
+#include "server/request/cache_profile.h"
+
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/paged_attention.h"
+#include "server/cache/page.h"
+
+namespace tessera {
+namespace {
+
+// Such products of them fit into 63 bits: bytes of a page at most 2^51, of all pages 2^62 by the check of their sum.
+constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxHeads = 1024;
+constexpr int64_t kMaxTokens = int64_t{1} << 32;
+constexpr int64_t kMaxSequences = int64_t{1} << 24;
+constexpr int64_t kMaxBytes = int64_t{1} << 46;
+
+}  // namespace
+
+absl::Status Validate(const CacheProfile& profile) {
+  const auto refuse = [&profile](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat("kv_profiles: profile \"", profile.name, "\": ", why...));
+  };
+  if (profile.name.empty()) return refuse("a profile has a name");
+  struct Range {
+    const char* field;
+    int64_t value;
+    int64_t lowest;
+    int64_t highest;
+  };
+  for (const Range& range :
+       {Range{"layers", profile.layers, 1, kMaxLayers}, Range{"kv_heads", profile.kv_heads, 1, kMaxHeads},
+        Range{"head_dim", profile.head_dim, 8, 256}, Range{"page_tokens", profile.page_tokens, 1, kMaxPageTokens},
+        Range{"pages", profile.pages, 1, kMaxPages}, Range{"max_tokens", profile.max_tokens, 1, kMaxTokens},
+        Range{"max_sequences", profile.max_sequences, 1, kMaxSequences}}) {
+    if (range.value < range.lowest || range.value > range.highest) {
+      return refuse(range.field, ": ", range.value, " is not in ", range.lowest, " to ", range.highest);
+    }
+  }
+  if (profile.head_dim % 8 != 0) return refuse("head_dim: ", profile.head_dim, " is not a multiple of 8");
+  if (!std::has_single_bit(static_cast<uint64_t>(profile.page_tokens))) {
+    return refuse("page_tokens: ", profile.page_tokens, " is not a power of two");
+  }
+  if (profile.page_bytes() > kMaxBytes / profile.pages)
+    return refuse("pages: they take more than ", kMaxBytes, " bytes");
+  if (!(profile.tenant_share > 0 && profile.tenant_share <= 1)) {
+    return refuse("tenant_share: ", profile.tenant_share, " is not above 0 and at most 1");
+  }
+  if (profile.lease <= absl::ZeroDuration()) return refuse("lease: a lease lasts");
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+// Where the pages of a profile are in memory, and how rows lie in them.
+//
+// A page holds, for each layer, K and then V of page_tokens tokens, each [page_tokens, kv_heads, head_dim]: so a page
+// is one piece of memory, and all pages lie one after the other.
+#ifndef TESSERA_SERVER_REQUEST_PAGE_STORE_H_
+#define TESSERA_SERVER_REQUEST_PAGE_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/paged_attention.h"
+#include "server/cache/cache_step.h"
+#include "server/cache/page.h"
+#include "server/memory/memory_work.h"
+#include "server/memory/staging_pool.h"
+#include "server/request/cache_profile.h"
+
+namespace tessera {
+
+// Deals in addresses of the memory that the pages lie in, which may be a device's, and never reads there. Immutable.
+class PageStore {
+ public:
+  // REQUIRES: Validate(profile).ok(); the region has profile.bytes() bytes, all zero.
+  PageStore(const CacheProfile& profile, std::unique_ptr<StagingPool::Region> region);
+
+  // What kernels are told of the pages, with what a call asks for. REQUIRES: of the profile's dtype, heads and
+  // head_dim.
+  PagedParams ParamsFor(const AttentionParams& attention) const;
+  // REQUIRES: 0 <= layer < profile.layers.
+  PagedLayer layer(int32_t layer) const;
+
+  // REQUIRES, of both: pages on the device.
+  MemoryFill Clearing(PageRef page) const;
+  // One piece for each layer's K and V.
+  void AppendCopies(const PageCopy& copy, std::vector<MemoryCopy>* copies) const;
+
+ private:
+  std::byte* page(PageRef page) const { return region_->data() + page.number() * page_bytes_; }
+
+  const int layers_;
+  const int32_t kv_heads_;
+  const int32_t head_dim_;
+  const DType dtype_;
+  const int64_t page_tokens_;
+  const int64_t plane_bytes_;
+  const int64_t page_bytes_;
+  const std::unique_ptr<StagingPool::Region> region_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_REQUEST_PAGE_STORE_H_

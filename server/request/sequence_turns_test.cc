@@ -1,0 +1,136 @@
+#include "server/request/sequence_turns.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/random/seed.h"
+
+namespace tessera {
+namespace {
+
+SequenceHandle Named(uint32_t slot) { return {.epoch = 1, .slot = slot, .generation = 1, .secret = slot}; }
+
+// Joins, and keeps the turn when it comes.
+class Caller {
+ public:
+  Caller(SequenceTurns& turns, std::vector<SequenceHandle> sequences) {
+    turns.Join(sequences, [this](absl::StatusOr<SequenceTurns::Turn> turn) {
+      ++calls;
+      status = turn.status();
+      if (turn.ok()) held = *std::move(turn);
+    });
+  }
+
+  bool has_turn() const { return calls == 1 && status.ok(); }
+  void GiveBack() { held.reset(); }
+
+  int calls = 0;
+  absl::Status status;
+  std::optional<SequenceTurns::Turn> held;
+};
+
+TEST(SequenceTurnsTest, WhoNamesTheSameSequenceWaits) {
+  SequenceTurns turns;
+  Caller first(turns, {Named(1)}), second(turns, {Named(1)}), third(turns, {Named(1)}), other(turns, {Named(2)});
+  EXPECT_TRUE(first.has_turn());
+  EXPECT_TRUE(other.has_turn());
+  EXPECT_EQ(second.calls, 0);
+  first.GiveBack();
+  EXPECT_TRUE(second.has_turn());
+  EXPECT_EQ(third.calls, 0);
+  second.GiveBack();
+  EXPECT_TRUE(third.has_turn());
+  third.GiveBack();
+  other.GiveBack();
+  EXPECT_EQ(turns.places(), 0);
+}
+
+TEST(SequenceTurnsTest, ACallWaitsForAllThatItNames) {
+  SequenceTurns turns;
+  Caller one(turns, {Named(1)}), two(turns, {Named(2)}), both(turns, {Named(2), Named(1), Named(2)}),
+      behind(turns, {Named(1)});
+  one.GiveBack();
+  EXPECT_EQ(both.calls, 0);
+  EXPECT_EQ(behind.calls, 0);
+  two.GiveBack();
+  EXPECT_TRUE(both.has_turn());
+  EXPECT_EQ(behind.calls, 0);
+  both.GiveBack();
+  EXPECT_TRUE(behind.has_turn());
+}
+
+TEST(SequenceTurnsTest, ATurnThatIsNotKeptPassesOn) {
+  SequenceTurns turns;
+  Caller first(turns, {Named(1)});
+  std::vector<int> order;
+  for (int i = 0; i < 10000; ++i) {
+    turns.Join({Named(1)}, [&order, i](const absl::StatusOr<SequenceTurns::Turn>&) { order.push_back(i); });
+  }
+  EXPECT_TRUE(order.empty());
+  first.GiveBack();
+  EXPECT_EQ(order.size(), 10000u);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  EXPECT_EQ(turns.places(), 0);
+}
+
+TEST(SequenceTurnsTest, CloseEndsWhoWaitsAndWhoComes) {
+  SequenceTurns turns;
+  Caller first(turns, {Named(1)}), waits(turns, {Named(1), Named(2)}), behind(turns, {Named(2)});
+  turns.Close(absl::UnavailableError("gone"));
+  EXPECT_TRUE(first.has_turn());
+  EXPECT_TRUE(absl::IsUnavailable(waits.status));
+  EXPECT_TRUE(absl::IsUnavailable(behind.status));
+  Caller late(turns, {Named(3)});
+  EXPECT_TRUE(absl::IsUnavailable(late.status));
+  first.GiveBack();
+  EXPECT_EQ(waits.calls, 1);
+  EXPECT_EQ(turns.places(), 0);
+}
+
+TEST(SequenceTurnsTest, NeverTwoAtOnceAndNobodyIsForgotten) {
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 2000;
+  constexpr uint32_t kSequences = 5;
+  const uint64_t seed = RandomSeed();
+  SequenceTurns turns;
+  std::vector<std::atomic<int>> inside(kSequences);
+  std::atomic<int> started = 0;
+  std::atomic<bool> collided = false;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 rng(seed + static_cast<uint64_t>(t));
+      for (int i = 0; i < kCalls; ++i) {
+        std::vector<uint32_t> slots;
+        std::vector<SequenceHandle> names;
+        for (uint32_t slot = 0; slot < kSequences; ++slot) {
+          if (rng() % 3 != 0) continue;
+          slots.push_back(slot);
+          names.push_back(Named(slot));
+        }
+        turns.Join(names, [&, slots](absl::StatusOr<SequenceTurns::Turn> turn) {
+          for (const uint32_t slot : slots) {
+            if (inside[slot]++ != 0) collided = true;
+          }
+          ++started;
+          for (const uint32_t slot : slots) --inside[slot];
+          turn->GiveBack();
+        });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(collided);
+  EXPECT_EQ(started, kThreads * kCalls);
+  EXPECT_EQ(turns.places(), 0);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -89,6 +89,18 @@ absl::Status CheckTransportBytes(const ServerConfig& config) {
                                                  " times max_message_bytes: a single message could fill it"));
 }
 
+absl::Status CheckProfiles(const std::vector<CacheProfile>& profiles) {
+  for (size_t i = 0; i < profiles.size(); ++i) {
+    if (absl::Status status = Validate(profiles[i]); !status.ok()) return status;
+    for (size_t j = 0; j < i; ++j) {
+      if (profiles[i].name == profiles[j].name) {
+        return absl::InvalidArgumentError(absl::StrCat("kv_profiles: two have the name \"", profiles[i].name, "\""));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 int64_t Share(double share, int64_t whole) {
   return share >= 1 ? whole : static_cast<int64_t>(share * static_cast<double>(whole));
 }
@@ -122,6 +134,7 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckRange("threads", config.threads, 0, 4096),
            CheckRange("slots", config.slots, 0, 64),
            ParseDeviceList(config.device).status(),
+           CheckProfiles(config.kv_profiles),
            CheckRange("staging_bytes", config.staging_bytes, 1 << 20, kMost),
            CheckRange("max_inflight_bytes", config.max_inflight_bytes, 1 << 20, kMost),
            // protobuf's own parsers take no more than an int.

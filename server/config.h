@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -11,6 +12,7 @@
 #include "server/engine/engine.h"
 #include "server/memory/byte_budget.h"
 #include "server/region/region_host.h"
+#include "server/request/cache_profile.h"
 #include "server/rpc/attend_environment.h"
 #include "server/scheduler/scheduler.h"
 
@@ -40,6 +42,9 @@ struct ServerConfig {
   int slots = 0;                 // batches that a device runs at a time; 0: the backend's, see SlotsFor
   int64_t staging_bytes = int64_t{2} << 30;
   std::string fault_script;  // tests only; empty: no faults
+
+  // What resident sequences may be like; empty: the server keeps none.
+  std::vector<CacheProfile> kv_profiles;
 
   // Bytes of all received messages and admitted calls together.
   int64_t max_inflight_bytes = int64_t{4} << 30;

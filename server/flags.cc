@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/byte_size.h"
 #include "server/flag_files.h"
+#include "server/kv_profiles.h"
 #include "server/version.h"
 
 namespace {
@@ -109,6 +110,10 @@ ABSL_FLAG(int64_t, fair_quantum, kDefaults.scheduler.fair_quantum,
 ABSL_FLAG(int64_t, large_cost, kDefaults.scheduler.large_cost, "Estimated work from which on a call is large");
 ABSL_FLAG(int, max_consecutive_large, kDefaults.scheduler.max_consecutive_large,
           "Batches led by large calls before a waiting smaller call goes first");
+ABSL_FLAG(
+    std::string, kv_profiles, "",
+    "Resident sequences: name=...,layers=...,kv_heads=...,head_dim=...,dtype=...,pages=... and more of these after a "
+    "semicolon; empty: the server keeps none");
 ABSL_FLAG(absl::Duration, hang_timeout, kDefaults.engine.hang_timeout,
           "How long a batch may run before the device counts as lost");
 
@@ -219,6 +224,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   if (words.size() > 1) return absl::InvalidArgumentError(absl::StrCat(words[1], ": not a flag"));
 
   CommandLine command_line{ConfigFromFlags(), absl::GetFlag(FLAGS_log_level)};
+  absl::StatusOr<std::vector<CacheProfile>> profiles = ParseCacheProfiles(absl::GetFlag(FLAGS_kv_profiles));
+  if (!profiles.ok()) return profiles.status();
+  command_line.config.kv_profiles = *std::move(profiles);
   if (absl::Status status = ValidateConfig(command_line.config); !status.ok()) return status;
   return command_line;
 }

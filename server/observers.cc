@@ -96,4 +96,20 @@ void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, 
   }
 }
 
+void AddCacheGauges(const std::vector<ResidentCachePtr>& caches, ScrapeGauges* gauges) {
+  for (const ResidentCachePtr& cache : caches) {
+    const auto pages = [cache] { return cache->sequences().counts().device; };
+    const std::string& profile = cache->profile().name;
+    gauges->Add(metric_names::kKvPages, "Pages of the KV cache, by what they are.",
+                {{"profile", profile}, {"state", "used"}},
+                [pages] { return static_cast<double>(pages().total - pages().free); });
+    gauges->Add(metric_names::kKvPages, "Pages of the KV cache, by what they are.",
+                {{"profile", profile}, {"state", "free"}}, [pages] { return static_cast<double>(pages().free); });
+  }
+  for (const ResidentCachePtr& cache : caches) {
+    gauges->Add(metric_names::kKvSequences, "Resident sequences.", {{"profile", cache->profile().name}},
+                [cache] { return static_cast<double>(cache->sequences().counts().sequences); });
+  }
+}
+
 }  // namespace tessera

@@ -11,6 +11,7 @@
 #include "server/metrics/scrape_gauges.h"
 #include "server/metrics/server_metrics.h"
 #include "server/region/region_quota.h"
+#include "server/request/resident_cache.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/open_rpcs.h"
 #include "server/rpc/rpc_observer.h"
@@ -47,6 +48,9 @@ class MetricsObserver final : public RpcObserver, public EngineObserver {
 // at least one device.
 void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, const RegionQuota* regions,
                      const std::vector<Device*>& devices, ScrapeGauges* gauges);
+
+// Gauges of the resident sequences and their pages, by profile.
+void AddCacheGauges(const std::vector<ResidentCachePtr>& caches, ScrapeGauges* gauges);
 
 }  // namespace tessera
 

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/paged_backend.h"
 #include "server/clock/clock.h"
 #include "server/device/cpu_device.h"
 #include "server/device/fault_device.h"
@@ -18,7 +19,7 @@ using Devices = std::vector<std::unique_ptr<Device>>;
 absl::StatusOr<Devices> OpenCpu(const ServerConfig& config) {
   absl::StatusOr<std::unique_ptr<CpuDevice>> cpu =
       CpuDevice::Make(MakeCpuBackend(config.threads), static_cast<size_t>(config.staging_bytes),
-                      SlotsFor(config, "cpu"), Clock::Real());
+                      SlotsFor(config, "cpu"), Clock::Real(), MakeCpuPagedBackend(config.threads));
   if (!cpu.ok()) return cpu.status();
   Devices devices;
   devices.push_back(*std::move(cpu));

@@ -14,7 +14,7 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server_builder.h"
-#include "server/engine/attend_runner.h"
+#include "server/engine/kind_runner.h"
 #include "server/logging.h"
 #include "server/metrics/metric_names.h"
 #include "server/metrics/process_collector.h"
@@ -26,7 +26,7 @@ namespace {
 
 // What health is asked about, besides the whole server ("").
 constexpr const char* kServiceNames[] = {"tessera.v1.AttentionService", "tessera.v1.RegionService",
-                                         "tessera.v1.ServerService"};
+                                         "tessera.v1.SequenceService", "tessera.v1.ServerService"};
 
 v1::DeviceInfo DescribeDevice(Device& device, bool lost) {
   const DeviceInfo info = device.info();
@@ -100,6 +100,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   if (!status.ok()) return status;
   std::unique_ptr<Server> server(new Server(config, std::move(devices), clock, std::move(on_fatal)));
   status = server->Secure();
+  if (status.ok()) status = server->OpenCaches();
   if (status.ok()) status = server->ExposeMetrics();
   if (status.ok()) status = server->Listen();
   if (!status.ok()) return status;
@@ -125,8 +126,11 @@ Server::Server(const ServerConfig& config, std::vector<Device*> devices, Clock* 
                    &observer_,
                    config.token_file.empty() ? nullptr : &tokens_},
       region_host_(config.regions, config.attend.max_tenant_memory_share, MappersOf(devices_)),
+      sequences_{environment_, {}},
+      lease_sweep_(&deadlines_, clock),
       attention_service_(environment_),
       region_service_(environment_, &region_host_),
+      sequence_service_(sequences_),
       server_service_(Facts(), environment_),
       lost_(devices_.size(), false),
       engines_left_(devices_.size()) {}
@@ -156,6 +160,28 @@ absl::Status Server::Secure() {
   return absl::OkStatus();
 }
 
+absl::Status Server::OpenCaches() {
+  for (size_t i = 0; i < config_.kv_profiles.size(); ++i) {
+    const CacheProfile& profile = config_.kv_profiles[i];
+    const size_t device = i % devices_.size();
+    absl::StatusOr<std::unique_ptr<StagingPool::Region>> pages =
+        devices_[device]->TakePages(static_cast<size_t>(profile.bytes()));
+    if (!pages.ok()) {
+      return absl::Status(pages.status().code(),
+                          absl::StrCat("kv_profiles: profile \"", profile.name, "\": ", pages.status().message()));
+    }
+    sequences_.caches.push_back(std::make_shared<ResidentCache>(profile, device, *std::move(pages), clock_));
+  }
+  lease_sweep_.Start(sequences_.caches);
+  return absl::OkStatus();
+}
+
+void Server::EndWaitingForTurns(const absl::Status& status, std::optional<size_t> device) {
+  for (const ResidentCachePtr& cache : sequences_.caches) {
+    if (!device.has_value() || cache->device() == *device) cache->turns().Close(status);
+  }
+}
+
 absl::Status Server::Listen() {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -172,6 +198,7 @@ absl::Status Server::Listen() {
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, security_->credentials());
   builder.RegisterService(&attention_service_);
   builder.RegisterService(&region_service_);
+  builder.RegisterService(&sequence_service_);
   builder.RegisterService(&server_service_);
   grpc_server_ = builder.BuildAndStart();
   if (grpc_server_ == nullptr) return absl::UnavailableError("gRPC's server did not start");
@@ -187,7 +214,7 @@ absl::Status Server::Listen() {
   // So late that a device that is lost at once finds everything there.
   for (size_t i = 0; i < devices_.size(); ++i) {
     engines_.push_back(std::make_unique<Engine>(
-        config_.engine, std::make_unique<AttendRunner>(devices_[i]), &scheduler_.of(i), clock_, &observer_,
+        config_.engine, std::make_unique<KindRunner>(devices_[i]), &scheduler_.of(i), clock_, &observer_,
         Engine::LossFns{[this, i](const absl::Status& told) { OnDeviceLost(i, told); },
                         [this, i](const absl::Status& why) { OnDeviceFatal(i, why); }}));
   }
@@ -198,6 +225,7 @@ absl::Status Server::Listen() {
 absl::Status Server::ExposeMetrics() {
   auto gauges = std::make_shared<ScrapeGauges>();
   AddServerGauges(&scheduler_, &budget_, &region_host_.quota(), devices_, gauges.get());
+  AddCacheGauges(sequences_.caches, gauges.get());
   for (size_t i = 0; i < devices_.size(); ++i) {
     gauges->Add(metric_names::kDeviceUp, "1 while the device takes calls, 0 once it is lost.",
                 {{"device", absl::StrCat(i)}}, [this, i] { return Lost(i) ? 0.0 : 1.0; });
@@ -223,9 +251,13 @@ bool Server::Drain(absl::Duration timeout) {
   admission_.Close();
   const bool drained = admission_.Drain(deadline);
   scheduler_.Close();
-  if (!drained) scheduler_.Abort(absl::UnavailableError("the server stopped"));
+  if (!drained) {
+    scheduler_.Abort(absl::UnavailableError("the server stopped"));
+    EndWaitingForTurns(absl::UnavailableError("the server stopped"));
+  }
   attention_service_.CloseStreams();
   region_service_.CloseStreams();
+  sequence_service_.CloseStreams();
   listener_->Stop();
   open_rpcs_.AwaitQuiet(kQuietTime, Clock::Real()->Now() + kFlushTime - kCloseTime);
   grpc_server_->Shutdown(absl::ToChronoTime(absl::Now() + kCloseTime));
@@ -242,16 +274,19 @@ bool Server::AwaitMemory(absl::Duration timeout) const {
 }
 
 void Server::OnDeviceLost(size_t device, const absl::Status& told) {
+  bool last;
   {
     absl::MutexLock lock(&loss_mutex_);
     lost_[device] = true;
-    const bool last = std::find(lost_.begin(), lost_.end(), false) == lost_.end();
-    if (!last) return;  // the others take the calls that come
+    last = std::find(lost_.begin(), lost_.end(), false) == lost_.end();
   }
+  EndWaitingForTurns(told, device);
+  if (!last) return;  // the others take the calls that come
   StopAccepting();
   admission_.Close(told);
   attention_service_.EndStreamCalls(told);
   region_service_.EndStreamCalls(told);
+  sequence_service_.EndStreamCalls(told);
 }
 
 void Server::OnDeviceFatal(size_t device, const absl::Status& why) {
@@ -274,6 +309,7 @@ Server::~Server() {
   admission_.Close();
   scheduler_.Close();
   scheduler_.Abort(absl::UnavailableError("the server stopped"));
+  EndWaitingForTurns(absl::UnavailableError("the server stopped"));
   if (grpc_server_ != nullptr) {
     listener_->Stop();
     grpc_server_->Shutdown(absl::ToChronoTime(absl::Now()));

@@ -4,6 +4,7 @@
 //   metrics, observer      what happened
 //   budget, admission      who gets in
 //   schedulers, engines    who runs when: one of each a device
+//   caches                 resident sequences: one a profile
 //   security               who may call
 //   services, gRPC server  who is talked to
 #ifndef TESSERA_SERVER_SERVER_H_
@@ -11,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -25,6 +27,7 @@
 #include "server/credentials/token_table.h"
 #include "server/device/device.h"
 #include "server/engine/engine.h"
+#include "server/lease_sweep.h"
 #include "server/memory/byte_budget.h"
 #include "server/metrics/exposer.h"
 #include "server/metrics/server_metrics.h"
@@ -38,6 +41,8 @@
 #include "server/rpc/listener.h"
 #include "server/rpc/open_rpcs.h"
 #include "server/rpc/region_service.h"
+#include "server/rpc/sequence_environment.h"
+#include "server/rpc/sequence_service.h"
 #include "server/rpc/server_service.h"
 #include "server/scheduler/scheduler_group.h"
 
@@ -103,6 +108,10 @@ class Server {
   Server(const ServerConfig& config, std::vector<Device*> devices, Clock* clock, FatalFn on_fatal);
 
   absl::Status Secure();
+  // Takes the memory of the profiles' pages, profile i's of device i modulo their number.
+  absl::Status OpenCaches();
+  // Ends what waits for its turn on sequences of `device`, or of all where it is not given.
+  void EndWaitingForTurns(const absl::Status& status, std::optional<size_t> device = std::nullopt);
   absl::Status ExposeMetrics();
   absl::Status Listen();
   StagingPool& staging() const { return devices_.front()->staging(); }
@@ -128,8 +137,11 @@ class Server {
   DeadlineWatch deadlines_;
   const AttendEnvironment environment_;
   RegionHost region_host_;
+  SequenceEnvironment sequences_;
+  LeaseSweep lease_sweep_;
   AttentionService attention_service_;
   RegionService region_service_;
+  SequenceService sequence_service_;
   ServerService server_service_;
   std::unique_ptr<PortSecurity> security_;
   std::unique_ptr<HealthPort> health_;  // null: none

@@ -297,7 +297,7 @@ ROWS = [
             panel(
                 "Refused",
                 "By reason. invalid: the caller is wrong. unauthenticated, tenant: it has no good token, or another's."
-                " byte_budget, staging, queue, device_memory: no room now."
+                " byte_budget, staging, queue, device_memory, kv_pages: no room now."
                 " connections, file_descriptors: connections, not calls. regions: too many, or too much memory.",
                 [(rate("tessera_rejected_total", "reason"), "{{reason}}")],
                 unit="reqps",
@@ -317,6 +317,31 @@ ROWS = [
                 [(rate("tessera_cancelled_total", "where"), "{{where}}")],
                 unit="reqps",
                 stacked=True,
+            ),
+        ],
+    ),
+    (
+        "What stays on the server",
+        [
+            panel(
+                "KV pages in use",
+                "Part of each profile's pages. At 1 calls that append are refused with reason kv_pages.",
+                [
+                    (
+                        f"{gauge('tessera_kv_pages', 'instance, profile', state='used')}"
+                        f" / {gauge('tessera_kv_pages', 'instance, profile')}",
+                        "{{instance}} {{profile}}",
+                    )
+                ],
+                unit="percentunit",
+                maximum=1,
+                nothing="no profile (--kv_profiles)",
+            ),
+            panel(
+                "Resident sequences",
+                "By profile. They end by a release or with their lease.",
+                [(gauge("tessera_kv_sequences", "instance, profile"), "{{instance}} {{profile}}")],
+                nothing="no profile (--kv_profiles)",
             ),
         ],
     ),

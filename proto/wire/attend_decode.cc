@@ -108,6 +108,42 @@ absl::Status ReadMessageField(const Tag& tag, SliceReader& reader, DecodedAttend
   }
 }
 
+absl::Status ReadMessageField(const Tag& tag, SliceReader& reader, DecodedExtendRequest* out) {
+  switch (tag.field) {
+    case v1::ExtendRequest::kHeaderFieldNumber:
+      return ReadField(tag, reader, &out->header);
+    case v1::ExtendRequest::kQFieldNumber:
+      return ReadField(tag, reader, &out->q);
+    case v1::ExtendRequest::kKFieldNumber:
+      return ReadField(tag, reader, &out->k);
+    case v1::ExtendRequest::kVFieldNumber:
+      return ReadField(tag, reader, &out->v);
+    default:
+      return reader.Skip(tag);
+  }
+}
+
+absl::Status ReadMessageField(const Tag& tag, SliceReader& reader, DecodedExtendStreamRequest* out) {
+  switch (tag.field) {
+    case v1::ExtendStreamRequest::kIdFieldNumber:
+      return ReadField(tag, reader, &out->id);
+    case v1::ExtendStreamRequest::kHeaderFieldNumber:
+      return ReadField(tag, reader, &out->header);
+    case v1::ExtendStreamRequest::kTimeoutUsFieldNumber:
+      return ReadField(tag, reader, &out->timeout_us);
+    case v1::ExtendStreamRequest::kCancelFieldNumber:
+      return ReadField(tag, reader, &out->cancel);
+    case v1::ExtendStreamRequest::kQFieldNumber:
+      return ReadField(tag, reader, &out->q);
+    case v1::ExtendStreamRequest::kKFieldNumber:
+      return ReadField(tag, reader, &out->k);
+    case v1::ExtendStreamRequest::kVFieldNumber:
+      return ReadField(tag, reader, &out->v);
+    default:
+      return reader.Skip(tag);
+  }
+}
+
 template <typename Decoded>
 absl::StatusOr<Decoded> Decode(std::vector<grpc::Slice> slices) {
   Decoded out;
@@ -165,6 +201,20 @@ absl::StatusOr<DecodedAttendStreamResponse> DecodeAttendStreamResponse(std::vect
 }
 absl::StatusOr<DecodedAttendStreamResponse> DecodeAttendStreamResponse(const grpc::ByteBuffer& buffer) {
   return Decode<DecodedAttendStreamResponse>(buffer);
+}
+
+absl::StatusOr<DecodedExtendRequest> DecodeExtendRequest(std::vector<grpc::Slice> slices) {
+  return Decode<DecodedExtendRequest>(std::move(slices));
+}
+absl::StatusOr<DecodedExtendRequest> DecodeExtendRequest(const grpc::ByteBuffer& buffer) {
+  return Decode<DecodedExtendRequest>(buffer);
+}
+
+absl::StatusOr<DecodedExtendStreamRequest> DecodeExtendStreamRequest(std::vector<grpc::Slice> slices) {
+  return Decode<DecodedExtendStreamRequest>(std::move(slices));
+}
+absl::StatusOr<DecodedExtendStreamRequest> DecodeExtendStreamRequest(const grpc::ByteBuffer& buffer) {
+  return Decode<DecodedExtendStreamRequest>(buffer);
 }
 
 }  // namespace tessera::wire

@@ -1,4 +1,5 @@
-// Takes the messages of AttentionService apart without copying tensors.
+// Takes the messages of AttentionService, and the requests of SequenceService that carry tensors, apart without copying
+// those.
 //
 // Each Decode function accepts what protobuf's own parser would, with these exceptions, all INVALID_ARGUMENT: a known
 // field with a wrong wire type, a group, and sub-messages above SliceReader::kMaxSubmessageBytes. Fields may come in
@@ -17,6 +18,7 @@
 #include "grpcpp/support/slice.h"
 #include "proto/wire/payload_ref.h"
 #include "tessera/v1/attention.pb.h"
+#include "tessera/v1/sequence.pb.h"
 
 namespace tessera::wire {
 
@@ -70,6 +72,20 @@ struct DecodedAttendStreamResponse {
   PayloadRef payload;
 };
 
+struct DecodedExtendRequest {
+  SliceList slices;
+  std::optional<v1::ExtendHeader> header;
+  PayloadRef q;
+  PayloadRef k;
+  PayloadRef v;
+};
+
+struct DecodedExtendStreamRequest : DecodedExtendRequest {
+  uint64_t id = 0;
+  uint64_t timeout_us = 0;
+  bool cancel = false;
+};
+
 // The slices that `buffer` consists of, by reference.
 absl::StatusOr<std::vector<grpc::Slice>> Slices(const grpc::ByteBuffer& buffer);
 
@@ -84,6 +100,12 @@ absl::StatusOr<DecodedAttendStreamRequest> DecodeAttendStreamRequest(const grpc:
 
 absl::StatusOr<DecodedAttendStreamResponse> DecodeAttendStreamResponse(std::vector<grpc::Slice> slices);
 absl::StatusOr<DecodedAttendStreamResponse> DecodeAttendStreamResponse(const grpc::ByteBuffer& buffer);
+
+absl::StatusOr<DecodedExtendRequest> DecodeExtendRequest(std::vector<grpc::Slice> slices);
+absl::StatusOr<DecodedExtendRequest> DecodeExtendRequest(const grpc::ByteBuffer& buffer);
+
+absl::StatusOr<DecodedExtendStreamRequest> DecodeExtendStreamRequest(std::vector<grpc::Slice> slices);
+absl::StatusOr<DecodedExtendStreamRequest> DecodeExtendStreamRequest(const grpc::ByteBuffer& buffer);
 
 }  // namespace tessera::wire
 

@@ -102,4 +102,16 @@ grpc::ByteBuffer EncodeAttendStreamResponse(const v1::AttendStreamResponse& mess
   return Encode(message, {{v1::AttendStreamResponse::kPayloadFieldNumber, payload}});
 }
 
+grpc::ByteBuffer EncodeExtendResponse(const v1::ExtendResponse& message, PayloadSlices o, PayloadSlices lse) {
+  ABSL_RAW_CHECK(message.o().empty() && message.lse().empty(), "payload is given apart");
+  return Encode(message, {{v1::ExtendResponse::kOFieldNumber, o}, {v1::ExtendResponse::kLseFieldNumber, lse}});
+}
+
+grpc::ByteBuffer EncodeExtendStreamResponse(const v1::ExtendStreamResponse& message, PayloadSlices o,
+                                            PayloadSlices lse) {
+  ABSL_RAW_CHECK(message.o().empty() && message.lse().empty(), "payload is given apart");
+  return Encode(message,
+                {{v1::ExtendStreamResponse::kOFieldNumber, o}, {v1::ExtendStreamResponse::kLseFieldNumber, lse}});
+}
+
 }  // namespace tessera::wire

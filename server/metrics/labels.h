@@ -10,7 +10,20 @@
 namespace tessera {
 
 // RPCs that are counted, in the order of kRpcMethodLabels.
-enum class RpcMethod { kAttend, kAttendStream, kAttendInRegions, kGetServerInfo, kPlanTiles };
+enum class RpcMethod {
+  kAttend,
+  kAttendStream,
+  kAttendInRegions,
+  kCreateSequences,
+  kExtend,
+  kExtendStream,
+  kForkSequence,
+  kTruncateSequence,
+  kReleaseSequences,
+  kGetSequence,
+  kGetServerInfo,
+  kPlanTiles
+};
 
 struct RpcMethodLabels {
   const char* type;
@@ -18,10 +31,17 @@ struct RpcMethodLabels {
   const char* method;
 };
 
-inline constexpr std::array<RpcMethodLabels, 5> kRpcMethodLabels = {{
+inline constexpr std::array<RpcMethodLabels, 12> kRpcMethodLabels = {{
     {"unary", "tessera.v1.AttentionService", "Attend"},
     {"bidi_stream", "tessera.v1.AttentionService", "AttendStream"},
     {"bidi_stream", "tessera.v1.RegionService", "AttendInRegions"},
+    {"unary", "tessera.v1.SequenceService", "CreateSequences"},
+    {"unary", "tessera.v1.SequenceService", "Extend"},
+    {"bidi_stream", "tessera.v1.SequenceService", "ExtendStream"},
+    {"unary", "tessera.v1.SequenceService", "ForkSequence"},
+    {"unary", "tessera.v1.SequenceService", "TruncateSequence"},
+    {"unary", "tessera.v1.SequenceService", "ReleaseSequences"},
+    {"unary", "tessera.v1.SequenceService", "GetSequence"},
     {"unary", "tessera.v1.ServerService", "GetServerInfo"},
     {"unary", "tessera.v1.ServerService", "PlanTiles"},
 }};
@@ -51,6 +71,7 @@ enum class RejectReason {
   kStreamCalls,      // too many calls open on one stream
   kStripes,          // too many striped calls waiting for their streams
   kDeviceMemory,     // the device ran out of memory
+  kKvPages,          // no page or no sequence left of the KV cache, or of the tenant's part of it
   kDraining,         // the server is stopping, or its device is lost
   kConnections,      // a connection, not a call: too many are open
   kFileDescriptors,  // likewise: the process has no file descriptor left
@@ -58,9 +79,10 @@ enum class RejectReason {
   kTenant,           // the token is another tenant's than the one that was named
   kRegions,          // a region, not a call: too many are open, or too much memory is shared
 };
-inline constexpr std::array<const char*, 13> kRejectReasonLabels = {
-    "invalid",  "byte_budget", "staging",          "queue",           "stream_calls", "stripes", "device_memory",
-    "draining", "connections", "file_descriptors", "unauthenticated", "tenant",       "regions"};
+inline constexpr std::array<const char*, 14> kRejectReasonLabels = {
+    "invalid",          "byte_budget",     "staging",  "queue",    "stream_calls",
+    "stripes",          "device_memory",   "kv_pages", "draining", "connections",
+    "file_descriptors", "unauthenticated", "tenant",   "regions"};
 
 // What is read anew from files when they change.
 enum class CredentialKind { kCertificate, kTokens };

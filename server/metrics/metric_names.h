@@ -39,6 +39,9 @@ inline constexpr char kCredentialReloads[] = "tessera_credential_reloads_total";
 inline constexpr char kDeviceMemoryBytes[] = "tessera_device_memory_bytes";
 inline constexpr char kPinnedMemoryBytes[] = "tessera_pinned_memory_bytes";
 
+inline constexpr char kKvPages[] = "tessera_kv_pages";
+inline constexpr char kKvSequences[] = "tessera_kv_sequences";
+
 inline constexpr char kFlops[] = "tessera_flops_total";
 inline constexpr char kHbmBytes[] = "tessera_hbm_bytes_total";
 inline constexpr char kTiles[] = "tessera_tiles_total";

@@ -40,24 +40,24 @@ absl::StatusOr<ByteBudget::Charge> Admission::AdmitMessage(absl::string_view ten
   return charge;
 }
 
-absl::StatusOr<Admission::Grant> Admission::AdmitCall(absl::string_view tenant, const AttendShape& shape,
+absl::StatusOr<Admission::Grant> Admission::AdmitCall(absl::string_view tenant, const CallMemory& memory,
                                                       int64_t message_bytes) {
   absl::StatusOr<Ticket> ticket = Enter();
   if (!ticket.ok()) return ticket.status();
-  const int64_t staged = Staged(shape.input_bytes()) + Staged(shape.output_bytes());
+  const int64_t staged = Staged(memory.input_bytes) + Staged(memory.output_bytes);
   const auto capacity = static_cast<int64_t>(staging_->capacity());
   if (staged > capacity) {
     return absl::InvalidArgumentError(
         absl::StrCat("input and output of ", staged, " bytes are more than the server's staging memory of ", capacity));
   }
   absl::StatusOr<ByteBudget::Charge> charge =
-      budget_->Acquire(tenant, {.bytes = shape.held_bytes(), .staged = staged}, message_bytes);
+      budget_->Acquire(tenant, {.bytes = memory.held_bytes, .staged = staged}, message_bytes);
   if (!charge.ok()) {
-    const bool fits_but_for_staging = budget_->Acquire(tenant, {shape.held_bytes()}).ok();
+    const bool fits_but_for_staging = budget_->Acquire(tenant, {memory.held_bytes}).ok();
     return WithReason(charge.status(), fits_but_for_staging ? RejectReason::kStaging : RejectReason::kByteBudget);
   }
-  absl::StatusOr<StagingBuffer> input = staging_->Allocate(static_cast<size_t>(shape.input_bytes()));
-  absl::StatusOr<StagingBuffer> output = staging_->Allocate(static_cast<size_t>(shape.output_bytes()));
+  absl::StatusOr<StagingBuffer> input = staging_->Allocate(static_cast<size_t>(memory.input_bytes));
+  absl::StatusOr<StagingBuffer> output = staging_->Allocate(static_cast<size_t>(memory.output_bytes));
   for (const absl::Status& status : {input.status(), output.status()}) {
     if (status.ok()) continue;
     budget_->Claim(tenant);  // the bytes are there, but in pieces
@@ -73,6 +73,11 @@ absl::StatusOr<Admission::Grant> Admission::AdmitRegionCall(absl::string_view te
   absl::StatusOr<ByteBudget::Charge> charge = budget_->Acquire(tenant, {shape.metadata_bytes()}, message_bytes);
   if (!charge.ok()) return WithReason(charge.status(), RejectReason::kByteBudget);
   return Grant{*std::move(ticket), *std::move(charge), {}, {}};
+}
+
+absl::Status Admission::CheckOpen() {
+  absl::MutexLock lock(&mutex_);
+  return refusal_;
 }
 
 absl::StatusOr<Admission::Ticket> Admission::Enter() {

@@ -36,10 +36,16 @@ class Admission {
     Admission* admission_ = nullptr;
   };
 
+  // What a call needs.
+  struct CallMemory {
+    int64_t input_bytes = 0;
+    int64_t output_bytes = 0;
+    int64_t held_bytes = 0;  // these two, and what the server keeps of the call besides
+  };
   // What an admitted call owns.
   struct Grant {
     Ticket ticket;
-    ByteBudget::Charge charge;  // of AttendShape::held_bytes, or of metadata_bytes in regions
+    ByteBudget::Charge charge;  // of held_bytes, or of AttendShape::metadata_bytes in regions
     StagingBuffer input;
     StagingBuffer output;
   };
@@ -57,7 +63,12 @@ class Admission {
 
   // Takes memory for a call, beside the message of `message_bytes` that opens it. UNAVAILABLE once closed;
   // RESOURCE_EXHAUSTED or INVALID_ARGUMENT where the memory cannot be had now or ever.
-  absl::StatusOr<Grant> AdmitCall(absl::string_view tenant, const AttendShape& shape, int64_t message_bytes);
+  absl::StatusOr<Grant> AdmitCall(absl::string_view tenant, const CallMemory& memory, int64_t message_bytes);
+  absl::StatusOr<Grant> AdmitCall(absl::string_view tenant, const AttendShape& shape, int64_t message_bytes) {
+    return AdmitCall(tenant, CallMemory{shape.input_bytes(), shape.output_bytes(), shape.held_bytes()}, message_bytes);
+  }
+  // UNAVAILABLE once closed: for calls that take no memory.
+  absl::Status CheckOpen();
 
   // For a call whose tensors lie in regions, which have been charged for: takes no staging memory. As AdmitCall
   // otherwise.

@@ -75,15 +75,25 @@ absl::StatusOr<DType> ToDType(v1::DataType dtype) {
   }
 }
 
+absl::Status ReadOptions(const v1::AttentionOptions& options, AttentionParams* params, JobPriority* priority) {
+  const absl::StatusOr<Mask> mask = ToMask(options.mask());
+  if (!mask.ok()) return mask.status();
+  const absl::StatusOr<JobPriority> wanted = ToPriority(options.priority());
+  if (!wanted.ok()) return wanted.status();
+  *priority = *wanted;
+  params->mask = *mask;
+  params->softcap = options.softcap();
+  if (options.has_scale()) {
+    params->scale = options.scale();
+  } else if (params->head_dim > 0) {
+    params->scale = 1.0f / std::sqrt(static_cast<float>(params->head_dim));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<AttendSpec> ToAttendSpec(const v1::AttendHeader& header, const RequestLimits& limits) {
   const absl::StatusOr<DType> dtype = ToDType(header.dtype());
   if (!dtype.ok()) return dtype.status();
-  const v1::AttentionOptions& options = header.options();
-  const absl::StatusOr<Mask> mask = ToMask(options.mask());
-  if (!mask.ok()) return mask.status();
-  const absl::StatusOr<JobPriority> priority = ToPriority(options.priority());
-  if (!priority.ok()) return priority.status();
-
   AttentionParams params;
   params.dtype = *dtype;
   for (const absl::Status& status :
@@ -91,17 +101,12 @@ absl::StatusOr<AttendSpec> ToAttendSpec(const v1::AttendHeader& header, const Re
         ToCount("head_dim", header.head_dim(), &params.head_dim)}) {
     if (!status.ok()) return status;
   }
-  params.mask = *mask;
-  params.softcap = options.softcap();
-  if (options.has_scale()) {
-    params.scale = options.scale();
-  } else if (header.head_dim() > 0) {
-    params.scale = 1.0f / std::sqrt(static_cast<float>(header.head_dim()));
-  }
-  absl::StatusOr<AttendShape> shape = AttendShape::Make(params, Lengths(header.q_lengths()),
-                                                        Lengths(header.kv_lengths()), options.return_lse(), limits);
+  JobPriority priority;
+  if (absl::Status status = ReadOptions(header.options(), &params, &priority); !status.ok()) return status;
+  absl::StatusOr<AttendShape> shape = AttendShape::Make(
+      params, Lengths(header.q_lengths()), Lengths(header.kv_lengths()), header.options().return_lse(), limits);
   if (!shape.ok()) return shape.status();
-  return AttendSpec{*std::move(shape), *priority};
+  return AttendSpec{*std::move(shape), priority};
 }
 
 absl::Status CheckUnaryAnswer(const AttendShape& shape) {
@@ -114,15 +119,20 @@ absl::Status CheckUnaryAnswer(const AttendShape& shape) {
                                                  " that one message takes; use AttendStream"));
 }
 
-v1::AttendResult ToAttendResult(const AttendShape& shape, const JobTimes& times) {
-  v1::AttendResult result;
-  result.set_o_bytes(static_cast<uint64_t>(shape.q_bytes));
-  result.set_lse_bytes(static_cast<uint64_t>(shape.lse_bytes));
-  v1::Timing& timing = *result.mutable_timing();
+v1::Timing ToTiming(const JobTimes& times) {
+  v1::Timing timing;
   timing.set_receive_ns(Nanoseconds(times.received, times.queued));
   timing.set_queue_ns(Nanoseconds(times.queued, times.launched));
   timing.set_run_ns(Nanoseconds(times.launched, times.finished));
   timing.set_batch_requests(static_cast<uint32_t>(times.batch_jobs));
+  return timing;
+}
+
+v1::AttendResult ToAttendResult(const AttendShape& shape, const JobTimes& times) {
+  v1::AttendResult result;
+  result.set_o_bytes(static_cast<uint64_t>(shape.q_bytes));
+  result.set_lse_bytes(static_cast<uint64_t>(shape.lse_bytes));
+  *result.mutable_timing() = ToTiming(times);
   return result;
 }
 

@@ -20,12 +20,18 @@ struct AttendSpec {
 // INVALID_ARGUMENT for UNSPECIFIED and unknown values.
 absl::StatusOr<DType> ToDType(v1::DataType dtype);
 
+// What options ask for, into `params` (scale, softcap, mask) and `priority`. INVALID_ARGUMENT naming the field: unknown
+// enum values, window bounds without a window. REQUIRES: params->head_dim is what the call says.
+absl::Status ReadOptions(const v1::AttentionOptions& options, AttentionParams* params, JobPriority* priority);
+
 // INVALID_ARGUMENT naming the field and the limit: unknown enum values, window bounds without a window, and whatever
 // AttendShape::Make refuses.
 absl::StatusOr<AttendSpec> ToAttendSpec(const v1::AttendHeader& header, const RequestLimits& limits);
 
 // INVALID_ARGUMENT where the answer is too large for one message.
 absl::Status CheckUnaryAnswer(const AttendShape& shape);
+
+v1::Timing ToTiming(const JobTimes& times);
 
 // Sizes and times of a job that ended OK.
 v1::AttendResult ToAttendResult(const AttendShape& shape, const JobTimes& times);

@@ -57,6 +57,12 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& c
   return clock.FromSystem(absl::FromChrono(deadline));
 }
 
+absl::Duration ToTimeout(uint64_t timeout_us) {
+  constexpr uint64_t kLongest = uint64_t{365} * 24 * 3600 * 1000000;
+  return timeout_us == 0 || timeout_us > kLongest ? absl::InfiniteDuration()
+                                                  : absl::Microseconds(static_cast<int64_t>(timeout_us));
+}
+
 absl::Status CancellationReason(const grpc::CallbackServerContext& context) {
   if (context.deadline() <= std::chrono::system_clock::now()) {
     return absl::DeadlineExceededError("the deadline passed");

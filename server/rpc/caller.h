@@ -2,6 +2,7 @@
 #ifndef TESSERA_SERVER_RPC_CALLER_H_
 #define TESSERA_SERVER_RPC_CALLER_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -33,6 +34,9 @@ bool IsLocalPeer(absl::string_view peer);
 
 // The RPC's deadline on `clock`. gRPC gives it as a time of day: ask once, on arrival.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock);
+
+// A timeout as messages of streams carry it: 0, and what no one waits for, is without end.
+absl::Duration ToTimeout(uint64_t timeout_us);
 
 // Why gRPC cancels the RPC: DEADLINE_EXCEEDED or CANCELLED. It tells a deadline that passed from a client that gave up
 // or went away only by the time.

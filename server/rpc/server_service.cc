@@ -1,11 +1,10 @@
 #include "server/rpc/server_service.h"
 
-#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "server/rpc/answer_now.h"
 #include "server/rpc/plan_tiles.h"
-#include "server/rpc/status.h"
 
 namespace tessera {
 namespace {
@@ -39,31 +38,6 @@ void FillRegions(const RegionHost& host, v1::Regions* regions) {
   regions->set_bytes(static_cast<uint64_t>(in_use.bytes));
   regions->set_max_regions(static_cast<uint32_t>(host.quota().most().regions));
   regions->set_regions(static_cast<uint32_t>(in_use.regions));
-}
-
-// Answers a unary call on the spot by `answer`, from a Request to a StatusOr of the response, and counts it.
-template <typename Request, typename AnswerFn>
-grpc::ServerUnaryReactor* AnswerNow(RpcMethod method, const AttendEnvironment& environment,
-                                    grpc::CallbackServerContext* context, const grpc::ByteBuffer& request,
-                                    grpc::ByteBuffer* response, const AnswerFn& answer) {
-  const absl::Time started = environment.clock->Now();
-  environment.observer->OnRpcStarted(method);
-  Request message;
-  grpc::ByteBuffer bytes(request);
-  grpc::Status status = grpc::SerializationTraits<Request>::Deserialize(&bytes, &message);
-  if (!status.ok()) {
-    status = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the message does not parse");
-  } else if (const auto answered = answer(message); !answered.ok()) {
-    status = ToGrpcStatus(answered.status());
-  } else {
-    bool owned;
-    status = grpc::SerializationTraits<std::decay_t<decltype(*answered)>>::Serialize(*answered, response, &owned);
-  }
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(status);
-  environment.observer->OnRpcHandled(method, static_cast<absl::StatusCode>(status.error_code()),
-                                     environment.clock->Now() - started);
-  return reactor;
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ absl::Duration RetryAfter(const absl::Status& status, absl::Duration queue_time)
     case RejectReason::kStaging:
     case RejectReason::kDeviceMemory:
     case RejectReason::kStreamCalls:
+    case RejectReason::kKvPages:
       return std::max(queue_time, kMemoryRetry);
     case RejectReason::kStripes:
       return std::max(queue_time, kStripeRetry);

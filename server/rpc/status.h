@@ -36,7 +36,7 @@ void CountEnding(const absl::Status& status, Station where, RpcObserver* observe
 
 // When a caller refused with `status` should come back, the queue needing `queue_time` to empty; 0 where nothing can be
 // said. At least
-//   kMemoryRetry  for memory and a stream's calls, which come back call by call and not at once,
+//   kMemoryRetry  for memory, pages and a stream's calls, which come back call by call and not at once,
 //   kStripeRetry  for a place among striped calls, which is free when another call's streams have all come: some round
 //                 trips, or stripe_timeout if they never do,
 //   kDrainRetry   of a server that drains: this one will not be back, but its connections are closed by then, so that

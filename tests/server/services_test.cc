@@ -18,12 +18,14 @@ using ::testing::Not;
 
 TEST(HealthTest, EveryServiceIsServingUntilTheServerStopsAccepting) {
   TestServer server;
-  for (const char* service : {"", "tessera.v1.AttentionService", "tessera.v1.ServerService"}) {
+  for (const char* service :
+       {"", "tessera.v1.AttentionService", "tessera.v1.SequenceService", "tessera.v1.ServerService"}) {
     EXPECT_TRUE(server.Serving(service)) << service;
   }
   EXPECT_FALSE(server.Serving("tessera.v1.Unknown"));
   server.server().StopAccepting();
-  for (const char* service : {"", "tessera.v1.AttentionService", "tessera.v1.ServerService"}) {
+  for (const char* service :
+       {"", "tessera.v1.AttentionService", "tessera.v1.SequenceService", "tessera.v1.ServerService"}) {
     EXPECT_FALSE(server.Serving(service)) << service;
   }
 }

@@ -10,6 +10,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/paged_backend.h"
 #include "prometheus/text_serializer.h"
 #include "server/device/cpu_device.h"
 #include "tests/server/await.h"
@@ -28,7 +29,8 @@ std::vector<std::unique_ptr<FaultDevice>> MakeDevices(const std::string& faults,
   const auto staging = std::make_shared<StagingPool>(*std::move(region));
   std::vector<std::unique_ptr<FaultDevice>> devices;
   for (int i = 0; i < count; ++i) {
-    auto cpu = std::make_unique<CpuDevice>(i, MakeCpuBackend(config.threads), staging, SlotsFor(config, "cpu"), clock);
+    auto cpu = std::make_unique<CpuDevice>(i, MakeCpuBackend(config.threads), staging, SlotsFor(config, "cpu"), clock,
+                                           MakeCpuPagedBackend(config.threads));
     devices.push_back(std::make_unique<FaultDevice>(std::move(cpu), ScriptOf(*script, i), clock));
   }
   return devices;

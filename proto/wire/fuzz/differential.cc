@@ -48,6 +48,17 @@ bool Same(const DecodedAttendStreamResponse& decoded, const v1::AttendStreamResp
          decoded.payload_offset == parsed.payload_offset() && Copied(decoded.payload) == parsed.payload();
 }
 
+bool Same(const DecodedExtendRequest& decoded, const v1::ExtendRequest& parsed) {
+  return Same(decoded.header, parsed.has_header(), parsed.header()) && Copied(decoded.q) == parsed.q() &&
+         Copied(decoded.k) == parsed.k() && Copied(decoded.v) == parsed.v();
+}
+
+bool Same(const DecodedExtendStreamRequest& decoded, const v1::ExtendStreamRequest& parsed) {
+  return decoded.id == parsed.id() && Same(decoded.header, parsed.has_header(), parsed.header()) &&
+         decoded.timeout_us == parsed.timeout_us() && decoded.cancel == parsed.cancel() &&
+         Copied(decoded.q) == parsed.q() && Copied(decoded.k) == parsed.k() && Copied(decoded.v) == parsed.v();
+}
+
 bool MayRefuseAlone(const absl::Status& status) {
   return absl::StrContains(status.message(), "has wire type") || absl::StrContains(status.message(), "groups") ||
          absl::StrContains(status.message(), "header parts");
@@ -77,7 +88,7 @@ std::optional<std::string> Compare(absl::string_view bytes, uint64_t seed,
 
 std::optional<std::string> DifferenceFromProtobuf(absl::string_view input) {
   if (input.size() < 2) return std::nullopt;
-  const uint8_t type = static_cast<uint8_t>(input[0]) % 4;
+  const uint8_t type = static_cast<uint8_t>(input[0]) % 6;
   const uint8_t seed = static_cast<uint8_t>(input[1]);
   input.remove_prefix(2);
   switch (type) {
@@ -87,8 +98,12 @@ std::optional<std::string> DifferenceFromProtobuf(absl::string_view input) {
       return Compare<v1::AttendResponse, DecodedAttendResponse>(input, seed, &DecodeAttendResponse);
     case 2:
       return Compare<v1::AttendStreamRequest, DecodedAttendStreamRequest>(input, seed, &DecodeAttendStreamRequest);
-    default:
+    case 3:
       return Compare<v1::AttendStreamResponse, DecodedAttendStreamResponse>(input, seed, &DecodeAttendStreamResponse);
+    case 4:
+      return Compare<v1::ExtendRequest, DecodedExtendRequest>(input, seed, &DecodeExtendRequest);
+    default:
+      return Compare<v1::ExtendStreamRequest, DecodedExtendStreamRequest>(input, seed, &DecodeExtendStreamRequest);
   }
 }
 

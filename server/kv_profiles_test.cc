@@ -1,0 +1,51 @@
+#include "server/kv_profiles.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+TEST(KvProfilesTest, EveryFieldIsRead) {
+  const auto profiles = ParseCacheProfiles(
+      "name=a,layers=8,kv_heads=4,head_dim=64,dtype=float16,page_tokens=32,pages=100,max_tokens=5000,max_sequences=7,"
+      "tenant_share=0.5,lease=90s; name=b, pages=3");
+  ASSERT_TRUE(profiles.ok()) << profiles.status();
+  ASSERT_EQ(profiles->size(), 2u);
+  const CacheProfile& a = (*profiles)[0];
+  EXPECT_EQ(a.name, "a");
+  EXPECT_EQ(a.layers, 8);
+  EXPECT_EQ(a.kv_heads, 4);
+  EXPECT_EQ(a.head_dim, 64);
+  EXPECT_EQ(a.dtype, DType::kFloat16);
+  EXPECT_EQ(a.page_tokens, 32);
+  EXPECT_EQ(a.pages, 100);
+  EXPECT_EQ(a.max_tokens, 5000);
+  EXPECT_EQ(a.max_sequences, 7);
+  EXPECT_EQ(a.tenant_share, 0.5);
+  EXPECT_EQ(a.lease, absl::Seconds(90));
+  EXPECT_EQ((*profiles)[1].name, "b");
+  EXPECT_EQ((*profiles)[1].pages, 3);
+  EXPECT_EQ((*profiles)[1].page_tokens, CacheProfile().page_tokens);
+}
+
+TEST(KvProfilesTest, NothingIsNoProfile) {
+  const auto profiles = ParseCacheProfiles("");
+  ASSERT_TRUE(profiles.ok());
+  EXPECT_TRUE(profiles->empty());
+}
+
+TEST(KvProfilesTest, WhatDoesNotParseIsNamed) {
+  for (const char* text : {"name=a,pages", "name=a,pages=x", "name=a,page=3", "name=a,dtype=fp4", "name=a,lease=5",
+                           "name=a,,pages=3", "name=a,kv_heads=99999999999"}) {
+    const absl::Status status = ParseCacheProfiles(text).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
+    EXPECT_TRUE(absl::StrContains(status.message(), "kv_profiles: profile 0")) << status;
+  }
+}
+
+}  // namespace
+}  // namespace tessera

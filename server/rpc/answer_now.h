@@ -1,0 +1,47 @@
+// Unary calls without payload that are answered where they arrive.
+#ifndef TESSERA_SERVER_RPC_ANSWER_NOW_H_
+#define TESSERA_SERVER_RPC_ANSWER_NOW_H_
+
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/rpc/attend_environment.h"
+#include "server/rpc/status.h"
+
+namespace tessera {
+
+// Answers a unary call on the spot by `answer`, from a Request to a StatusOr of the response, and counts it. Messages
+// are raw: gRPC would answer one that does not parse with UNIMPLEMENTED.
+template <typename Request, typename AnswerFn>
+grpc::ServerUnaryReactor* AnswerNow(RpcMethod method, const AttendEnvironment& environment,
+                                    grpc::CallbackServerContext* context, const grpc::ByteBuffer& request,
+                                    grpc::ByteBuffer* response, const AnswerFn& answer) {
+  const absl::Time started = environment.clock->Now();
+  environment.observer->OnRpcStarted(method);
+  Request message;
+  grpc::ByteBuffer bytes(request);
+  grpc::Status status = grpc::SerializationTraits<Request>::Deserialize(&bytes, &message);
+  if (!status.ok()) {
+    status = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the message does not parse");
+  } else if (const auto answered = answer(message); !answered.ok()) {
+    status = ToGrpcStatus(answered.status());
+    const absl::Duration retry_after = RetryAfter(answered.status(), environment.scheduler->RetryAfter());
+    if (retry_after > absl::ZeroDuration()) AddRetryPushback(retry_after, context);
+  } else {
+    bool owned;
+    status = grpc::SerializationTraits<std::decay_t<decltype(*answered)>>::Serialize(*answered, response, &owned);
+  }
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(status);
+  environment.observer->OnRpcHandled(method, static_cast<absl::StatusCode>(status.error_code()),
+                                     environment.clock->Now() - started);
+  return reactor;
+}
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_RPC_ANSWER_NOW_H_

@@ -1,0 +1,103 @@
+#include "server/rpc/extend_message.h"
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "proto/wire/attend_encode.h"
+#include "server/rpc/extend_header.h"
+#include "server/rpc/queue_extend.h"
+
+namespace tessera {
+namespace {
+
+absl::Status CheckPayload(const char* field, size_t received, int64_t expected) {
+  if (received == static_cast<size_t>(expected)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", received, " bytes, the header's shape needs ", expected));
+}
+
+absl::Status CheckPayloads(const wire::DecodedExtendRequest& message, const ExtendShape& shape) {
+  absl::Status status = CheckPayload("q", message.q.size(), shape.q_bytes);
+  if (status.ok()) status = CheckPayload("k", message.k.size(), shape.kv_bytes);
+  if (status.ok()) status = CheckPayload("v", message.v.size(), shape.kv_bytes);
+  return status;
+}
+
+// An answer must fit into one message.
+absl::Status CheckAnswer(const ExtendShape& shape) {
+  // More than the result's fixed fields, and a length of each entry, ever take.
+  const int64_t envelope = 1024 + 10 * static_cast<int64_t>(shape.entries.size());
+  const int64_t most = static_cast<int64_t>(wire::kMaxMessageBytes) - envelope;
+  if (shape.output_bytes() <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("entries: an answer of ", shape.output_bytes(),
+                                                 " bytes is more than the ", most, " that one message takes"));
+}
+
+// Bytes of the job's output; none where there are none.
+std::vector<grpc::Slice> OutputSlices(const ExtendJobPtr& job, int64_t offset, int64_t bytes) {
+  std::vector<grpc::Slice> slices;
+  if (bytes > 0) {
+    slices.push_back(
+        wire::AliasSlice(absl::MakeConstSpan(job->output().data() + offset, static_cast<size_t>(bytes)), job));
+  }
+  return slices;
+}
+
+}  // namespace
+
+absl::StatusOr<AdmittedExtend> AdmitExtend(const SequenceEnvironment& environment, std::string tenant,
+                                           const wire::DecodedExtendRequest& message, int64_t message_bytes,
+                                           absl::Time deadline, ExtendJob::DoneFn done) {
+  const AttendEnvironment& attend = environment.attend;
+  if (!message.header.has_value()) return absl::InvalidArgumentError("header: missing");
+  absl::StatusOr<ExtendSpec> spec = ToExtendSpec(*message.header, environment);
+  if (!spec.ok()) return spec.status();
+  const ExtendShape& shape = spec->shape;
+  if (absl::Status fits = CheckAnswer(shape); !fits.ok()) return fits;
+  if (absl::Status sizes = CheckPayloads(message, shape); !sizes.ok()) return sizes;
+  if (deadline <= attend.clock->Now()) {
+    return absl::DeadlineExceededError("the deadline passed before the call was received");
+  }
+  absl::StatusOr<Admission::Grant> grant = attend.admission->AdmitCall(
+      tenant, Admission::CallMemory{shape.input_bytes(), shape.output_bytes(), shape.held_bytes()}, message_bytes);
+  if (!grant.ok()) return grant.status();
+
+  AdmittedExtend admitted;
+  admitted.ticket = std::move(grant->ticket);
+  std::byte* const q = grant->input.data();
+  std::byte* const k = q + shape.q_bytes;
+  std::byte* const v = k + shape.kv_bytes;
+  const int64_t input_bytes = shape.input_bytes();
+  absl::StatusOr<ExtendJobPtr> job =
+      MakeExtendJob(*std::move(spec), std::move(tenant), deadline, *std::move(grant), std::move(done));
+  if (!job.ok()) return job.status();
+  message.q.CopyTo(q);
+  message.k.CopyTo(k);
+  message.v.CopyTo(v);
+  attend.observer->OnPayloadCopied(input_bytes);
+  admitted.job = *std::move(job);
+  return admitted;
+}
+
+grpc::ByteBuffer EncodeExtendAnswer(const ExtendJobPtr& job) {
+  v1::ExtendResponse message;
+  *message.mutable_result() = ToExtendResult(*job);
+  const ExtendShape& shape = job->shape();
+  return wire::EncodeExtendResponse(message, OutputSlices(job, 0, shape.q_bytes),
+                                    OutputSlices(job, shape.q_bytes, shape.lse_bytes));
+}
+
+grpc::ByteBuffer EncodeExtendStreamAnswer(uint64_t id, const ExtendJobPtr& job) {
+  v1::ExtendStreamResponse message;
+  message.set_id(id);
+  *message.mutable_result() = ToExtendResult(*job);
+  message.mutable_status();
+  const ExtendShape& shape = job->shape();
+  return wire::EncodeExtendStreamResponse(message, OutputSlices(job, 0, shape.q_bytes),
+                                          OutputSlices(job, shape.q_bytes, shape.lse_bytes));
+}
+
+}  // namespace tessera

@@ -1,0 +1,72 @@
+#include "server/rpc/queue_extend.h"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/cache/cache_step.h"
+#include "server/rpc/status.h"
+
+namespace tessera {
+namespace {
+
+// The job's turn has come.
+void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, SequenceTurns::Turn turn) {
+  const ExtendShape& shape = job->shape();
+  std::vector<StepEntry> entries;
+  entries.reserve(shape.entries.size());
+  for (const ExtendEntry& entry : shape.entries) entries.push_back({entry.sequence, entry.layer, entry.append_tokens});
+  absl::StatusOr<CacheStep> step = job->cache().sequences().Reserve(job->traits().tenant, entries);
+  if (!step.ok()) {
+    job->Finish(WithReason(step.status(), RejectReason::kKvPages));
+    return;
+  }
+  job->Begin(std::move(turn), *std::move(step));
+  const absl::Status queued = environment.attend.scheduler->Enqueue(job);
+  if (!queued.ok()) job->Finish(WithReason(queued, RejectReason::kQueue));
+}
+
+}  // namespace
+
+absl::StatusOr<ExtendJobPtr> MakeExtendJob(ExtendSpec spec, std::string tenant, absl::Time deadline,
+                                           Admission::Grant grant, ExtendJob::DoneFn done) {
+  std::vector<int64_t> lengths;
+  lengths.reserve(spec.shape.entries.size());
+  for (const ExtendEntry& entry : spec.shape.entries) {
+    const absl::StatusOr<int64_t> length = spec.cache->sequences().LayerLength(tenant, entry.sequence, entry.layer);
+    if (!length.ok()) return length.status();
+    lengths.push_back(*length);
+  }
+  Job::Traits traits;
+  traits.key = ExtendJob::Key(spec.shape.params, *spec.cache);
+  traits.tenant = std::move(tenant);
+  traits.priority = spec.priority;
+  traits.cost = spec.shape.Cost(lengths);
+  traits.bytes = spec.shape.held_bytes();
+  traits.tokens = spec.shape.q_tokens;
+  traits.sequences = static_cast<int64_t>(spec.shape.entries.size());
+  traits.deadline = deadline;
+  traits.device = static_cast<int>(spec.cache->device());
+  return std::make_shared<ExtendJob>(std::move(traits), std::move(spec.cache), std::move(spec.shape),
+                                     std::move(grant.input), std::move(grant.output), std::move(grant.charge),
+                                     std::move(done));
+}
+
+void QueueInTurn(const SequenceEnvironment& environment, const ExtendJobPtr& job) {
+  std::vector<SequenceHandle> sequences;
+  sequences.reserve(job->shape().entries.size());
+  for (const ExtendEntry& entry : job->shape().entries) sequences.push_back(entry.sequence);
+  job->cache().turns().Join(sequences, [&environment, job](absl::StatusOr<SequenceTurns::Turn> turn) {
+    if (!turn.ok()) {
+      job->Finish(turn.status());
+    } else if (job->state() != Job::State::kDone) {
+      Begin(environment, job, *std::move(turn));
+    }
+  });
+}
+
+void Forget(const SequenceEnvironment& environment, const ExtendJob& job) { environment.attend.scheduler->Forget(job); }
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+#include "server/rpc/sequence_environment.h"
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace tessera {
+
+absl::StatusOr<ResidentCachePtr> SequenceEnvironment::OfProfile(absl::string_view name) const {
+  for (const ResidentCachePtr& cache : caches) {
+    if (cache->profile().name == name) return cache;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("profile: the server has none of this name, but ", caches.size(), " others"));
+}
+
+absl::StatusOr<SequenceEnvironment::Named> SequenceEnvironment::OfHandle(absl::string_view bytes) const {
+  const std::optional<SequenceHandle> handle = SequenceHandle::Decode(bytes);
+  if (handle.has_value()) {
+    for (const ResidentCachePtr& cache : caches) {
+      if (cache->sequences().epoch() == handle->epoch) return Named{cache, *handle};
+    }
+  }
+  return NoSuchSequence();
+}
+
+}  // namespace tessera

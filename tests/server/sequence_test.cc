@@ -1,0 +1,419 @@
+// Resident sequences over a real socket: every answer against the definition in double.
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/random/seed.h"
+#include "tests/server/await.h"
+#include "tests/server/raw_rpc.h"
+#include "tests/server/sequence_client.h"
+#include "tests/server/test_server.h"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kTolerance = 1e-5;
+
+CacheProfile Profile(int32_t pages = 64) {
+  return {.name = "small",
+          .layers = 2,
+          .kv_heads = 2,
+          .head_dim = 16,
+          .dtype = DType::kFloat32,
+          .page_tokens = 8,
+          .pages = pages,
+          .max_tokens = 200,
+          .max_sequences = 16};
+}
+
+ServerConfig Config(const CacheProfile& profile = Profile()) {
+  ServerConfig config = TestServer::Config();
+  config.kv_profiles = {profile};
+  return config;
+}
+
+class SequenceTest : public ::testing::Test {
+ protected:
+  SequenceClient Client(TestServer& server, const std::string& tenant = "a") {
+    return SequenceClient(server.channel(), Profile(), tenant, seed_++);
+  }
+  static double UsedPages(const TestServer& server) {
+    return server.Metrics()["tessera_kv_pages{profile=\"small\",state=\"used\"}"];
+  }
+
+  uint64_t seed_ = RandomSeed();
+};
+
+TEST_F(SequenceTest, PrefillAndDecodeAreAsDefined) {
+  TestServer server("", Config());
+  SequenceClient client = Client(server);
+  std::vector<KnownSequence> sequences;
+  for (int i = 0; i < 5; ++i) sequences.push_back(client.Create());
+  std::mt19937_64 rng(seed_);
+  for (int step = 0; step < 30; ++step) {
+    for (uint32_t layer = 0; layer < 2; ++layer) {
+      std::vector<KnownEntry> entries;
+      for (KnownSequence& sequence : sequences) {
+        if (rng() % 4 == 0) continue;
+        // Chunks of a prefill, decodes, reads alone, appends alone.
+        const auto q_tokens = static_cast<uint32_t>(rng() % 5 == 0 ? rng() % 12 : 1);
+        const uint32_t append_tokens = rng() % 5 == 0 ? 0 : q_tokens;
+        entries.push_back({&sequence, layer, q_tokens, append_tokens});
+      }
+      if (entries.empty()) continue;
+      ASSERT_LT(client.Extend(entries), kTolerance) << "step " << step;
+    }
+  }
+  v1::GetSequenceResponse info;
+  ASSERT_TRUE(client.Get(sequences[0].handle, &info).ok());
+  ASSERT_EQ(info.lengths_size(), 2);
+  EXPECT_EQ(info.lengths(1) * 2 * 16, sequences[0].k[1].size());
+  EXPECT_EQ(info.profile().name(), "small");
+  std::vector<std::string> handles;
+  for (const KnownSequence& sequence : sequences) handles.push_back(sequence.handle);
+  EXPECT_GT(UsedPages(server), 0);
+  EXPECT_EQ(client.Release(handles), 5u);
+  EXPECT_EQ(UsedPages(server), 0);
+  EXPECT_EQ(server.Metrics()["tessera_kv_sequences{profile=\"small\"}"], 0);
+  server.AwaitIdle();
+}
+
+TEST_F(SequenceTest, SeveralLayersInOneCall) {
+  TestServer server("", Config());
+  SequenceClient client = Client(server);
+  KnownSequence a = client.Create(), b = client.Create();
+  EXPECT_LT(client.Extend({{&a, 0, 9, 9}, {&a, 1, 9, 9}, {&b, 0, 3, 3}, {&b, 1, 3, 3}}), kTolerance);
+  EXPECT_LT(client.Extend({{&b, 1}, {&a, 0}, {&b, 0}, {&a, 1}}), kTolerance);
+}
+
+TEST_F(SequenceTest, ForksShareUntilTheyAreWritten) {
+  TestServer server("", Config());
+  SequenceClient client = Client(server);
+  KnownSequence trunk = client.Create();
+  ASSERT_LT(client.Extend({{&trunk, 0, 20, 20}, {&trunk, 1, 20, 20}}), kTolerance);
+  EXPECT_EQ(UsedPages(server), 3);
+  KnownSequence whole, part;
+  ASSERT_TRUE(client.Fork(trunk, &whole).ok());
+  ASSERT_TRUE(client.Fork(trunk, &part, 11).ok());
+  EXPECT_EQ(UsedPages(server), 3);
+  for (int step = 0; step < 8; ++step) {
+    for (uint32_t layer = 0; layer < 2; ++layer) {
+      ASSERT_LT(client.Extend({{&trunk, layer}, {&whole, layer}, {&part, layer}}), kTolerance) << step;
+    }
+  }
+  EXPECT_EQ(client.Release({trunk.handle}), 1u);
+  ASSERT_LT(client.Extend({{&whole, 0, 1, 0}, {&part, 1, 1, 0}}), kTolerance);
+  EXPECT_EQ(client.Release({whole.handle, part.handle}), 2u);
+  EXPECT_EQ(UsedPages(server), 0);
+  KnownSequence none;
+  EXPECT_EQ(client.Fork(whole, &none).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(SequenceTest, TruncateRollsBack) {
+  TestServer server("", Config());
+  SequenceClient client = Client(server);
+  KnownSequence sequence = client.Create();
+  ASSERT_LT(client.Extend({{&sequence, 0, 19, 19}, {&sequence, 1, 17, 17}}), kTolerance);
+  EXPECT_EQ(client.Truncate(sequence, 20).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  ASSERT_TRUE(client.Truncate(sequence, 10).ok());
+  EXPECT_EQ(UsedPages(server), 2);
+  ASSERT_LT(client.Extend({{&sequence, 0, 4, 4}, {&sequence, 1, 1, 0}}), kTolerance);
+  ASSERT_TRUE(client.Truncate(sequence, 0).ok());
+  EXPECT_EQ(UsedPages(server), 0);
+  ASSERT_LT(client.Extend({{&sequence, 0, 1, 1}}), kTolerance);
+}
+
+TEST_F(SequenceTest, SameBitsAloneAndAmongOthers) {
+  TestServer server("run@1=hang", Config(Profile(512)));
+  SequenceClient client = Client(server);
+  KnownSequence trunk = client.Create();
+  const v1::ExtendRequest prefill = client.Request({{&trunk, 0, 150, 150}});
+  ExtendCall first(client.stub(), prefill, "a");
+  server.device().Release(1);
+  ASSERT_TRUE(first.Await().ok()) << first.Await().error_message();
+  KnownSequence alone, among;
+  ASSERT_TRUE(client.Fork(trunk, &alone).ok());
+  ASSERT_TRUE(client.Fork(trunk, &among).ok());
+  std::vector<KnownSequence> others;
+  std::vector<KnownEntry> entries = {{&among, 0}};
+  for (int i = 0; i < 8; ++i) others.push_back(client.Create());
+  for (KnownSequence& other : others) entries.push_back({&other, 0, 30, 30});
+  const v1::ExtendRequest together = client.Request(entries);
+  v1::ExtendRequest one = client.Request({{&alone, 0}});
+  one.set_q(together.q().substr(0, one.q().size()));
+  one.set_k(together.k().substr(0, one.k().size()));
+  one.set_v(together.v().substr(0, one.v().size()));
+  ExtendCall call_alone(client.stub(), one, "a");
+  ASSERT_TRUE(call_alone.Await().ok());
+  ExtendCall call_among(client.stub(), together, "a");
+  ASSERT_TRUE(call_among.Await().ok());
+  EXPECT_EQ(call_alone.response().o(), call_among.response().o().substr(0, one.q().size()));
+}
+
+TEST_F(SequenceTest, DecodesOfManyCallersShareABatch) {
+  TestServer server("run@1=hang", Config());
+  SequenceClient client = Client(server), other = Client(server, "b");
+  KnownSequence holder = client.Create();
+  ExtendCall holds(client.stub(), client.Request({{&holder}}), "a");
+  server.device().AwaitBatch(1);
+  KnownSequence a = client.Create(), b = other.Create();
+  const std::vector<KnownEntry> of_a = {{&a, 0, 3, 3}}, of_b = {{&b, 1, 2, 2}};
+  ExtendCall call_a(client.stub(), client.Request(of_a), "a"), call_b(other.stub(), other.Request(of_b), "b");
+  server.AwaitQueued(2);
+  server.device().Release(1);
+  ASSERT_TRUE(call_a.Await().ok());
+  ASSERT_TRUE(call_b.Await().ok());
+  EXPECT_EQ(call_a.response().result().timing().batch_requests(), 2u);
+  client.Note(of_a, call_a.request());
+  other.Note(of_b, call_b.request());
+  EXPECT_LT(client.Error(of_a, call_a.request(), call_a.response()), kTolerance);
+  EXPECT_LT(other.Error(of_b, call_b.request(), call_b.response()), kTolerance);
+}
+
+TEST_F(SequenceTest, CallsOnOneSequenceAreDoneInOrder) {
+  TestServer server("run@1=hang", Config());
+  SequenceClient client = Client(server);
+  KnownSequence sequence = client.Create();
+  const std::vector<KnownEntry> entries = {{&sequence, 0, 2, 2}};
+  std::vector<std::unique_ptr<ExtendCall>> calls;
+  calls.push_back(std::make_unique<ExtendCall>(client.stub(), client.Request(entries), "a"));
+  server.device().AwaitBatch(1);
+  for (int i = 1; i < 5; ++i) {
+    const uint64_t held = server.Info().occupancy().inflight_bytes();
+    calls.push_back(std::make_unique<ExtendCall>(client.stub(), client.Request(entries), "a"));
+    server.AwaitOccupancy([&](const v1::Occupancy& now) { return now.inflight_bytes() > held; });
+  }
+  EXPECT_EQ(server.Info().occupancy().queue_requests(), 0u) << "they wait for their turn, not in the queue";
+  server.device().Release(1);
+  for (const auto& call : calls) {
+    ASSERT_TRUE(call->Await().ok()) << call->Await().error_message();
+    client.Note(entries, call->request());
+    EXPECT_LT(client.Error(entries, call->request(), call->response()), kTolerance);
+  }
+}
+
+TEST_F(SequenceTest, CancelledWhileItRunsLeavesNoTrace) {
+  TestServer server("run@2=hang", Config());
+  SequenceClient client = Client(server);
+  KnownSequence sequence = client.Create();
+  ASSERT_LT(client.Extend({{&sequence, 0, 5, 5}}), kTolerance);
+  const std::vector<KnownEntry> entries = {{&sequence, 0, 20, 20}};
+  ExtendCall cancelled(client.stub(), client.Request(entries), "a");
+  server.device().AwaitBatch(2);
+  ExtendCall next(client.stub(), client.Request({{&sequence, 0, 2, 2}}), "a");
+  cancelled.Cancel();
+  EXPECT_EQ(cancelled.Await().error_code(), grpc::StatusCode::CANCELLED);
+  server.AwaitMetric("tessera_cancelled_total{where=\"run\"}", 1);
+  EXPECT_FALSE(next.done()) << "the device still has the pages of the call before it";
+  server.device().Release(2);
+  ASSERT_TRUE(next.Await().ok()) << next.Await().error_message();
+  const std::vector<KnownEntry> small = {{&sequence, 0, 2, 2}};
+  client.Note(small, next.request());
+  EXPECT_LT(client.Error(small, next.request(), next.response()), kTolerance);
+  EXPECT_EQ(UsedPages(server), 1);
+  server.AwaitIdle();
+}
+
+TEST_F(SequenceTest, AFailedStepChangesNothing) {
+  TestServer server("run@2=resource_exhausted", Config());
+  SequenceClient client = Client(server);
+  KnownSequence sequence = client.Create();
+  ASSERT_LT(client.Extend({{&sequence, 0, 7, 7}}), kTolerance);
+  ExtendCall failed(client.stub(), client.Request({{&sequence, 0, 9, 9}}), "a");
+  EXPECT_EQ(failed.Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_FALSE(failed.RetryPushback().empty());
+  EXPECT_LT(client.Extend({{&sequence, 0, 3, 3}}), kTolerance);
+}
+
+TEST_F(SequenceTest, HandlesThatAreNotGoodAreAllNotFound) {
+  TestServer server("", Config());
+  SequenceClient client = Client(server), thief = Client(server, "b");
+  KnownSequence mine = client.Create(), released = client.Create(), guessed = mine, short_one = mine, empty = mine;
+  ASSERT_LT(client.Extend({{&mine, 0, 3, 3}}), kTolerance);
+  EXPECT_EQ(client.Release({released.handle, "nonsense"}), 1u);
+  EXPECT_EQ(client.Release({released.handle}), 0u);
+  guessed.handle.back() = static_cast<char>(guessed.handle.back() + 1);
+  short_one.handle.pop_back();
+  empty.handle.clear();
+  std::string message;
+  const auto not_found = [&](SequenceClient& caller, const std::string& tenant, KnownSequence& sequence) {
+    ExtendCall call(caller.stub(), caller.Request({{&sequence}}), tenant);
+    EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::NOT_FOUND);
+    if (message.empty()) message = call.Await().error_message();
+    EXPECT_EQ(call.Await().error_message(), message);
+    v1::GetSequenceResponse info;
+    EXPECT_EQ(caller.Get(sequence.handle, &info).error_message(), message);
+    KnownSequence fork;
+    EXPECT_EQ(caller.Fork(sequence, &fork).error_message(), message);
+    KnownSequence copy = sequence;
+    EXPECT_EQ(caller.Truncate(copy, 0).error_message(), message);
+    EXPECT_EQ(caller.Release({sequence.handle}), 0u);
+  };
+  not_found(client, "a", released);
+  not_found(client, "a", guessed);
+  not_found(client, "a", short_one);
+  not_found(client, "a", empty);
+  not_found(thief, "b", mine);
+  EXPECT_LT(client.Extend({{&mine}}), kTolerance);
+  TestServer restarted("", Config());
+  SequenceClient after = Client(restarted);
+  not_found(after, "a", mine);
+}
+
+TEST_F(SequenceTest, PagesThatRunOutRefuseAndChangeNothing) {
+  TestServer server("", Config(Profile(4)));
+  SequenceClient client = Client(server);
+  KnownSequence a = client.Create(), b = client.Create();
+  ASSERT_LT(client.Extend({{&a, 0, 20, 20}}), kTolerance);
+  ExtendCall refused(client.stub(), client.Request({{&a, 0, 3, 3}, {&b, 0, 16, 16}}), "a");
+  EXPECT_EQ(refused.Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << refused.Await().error_message();
+  EXPECT_FALSE(refused.RetryPushback().empty());
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"kv_pages\"}"], 1);
+  ExtendCall never(client.stub(), client.Request({{&b, 0, 40, 40}}), "a");
+  EXPECT_EQ(never.Await().error_code(), grpc::StatusCode::INVALID_ARGUMENT) << never.Await().error_message();
+  EXPECT_EQ(UsedPages(server), 3);
+  ASSERT_LT(client.Extend({{&a, 0, 3, 3}, {&b, 0, 8, 8}}), kTolerance);
+  EXPECT_EQ(client.Release({a.handle}), 1u);
+  EXPECT_LT(client.Extend({{&b, 0, 10, 10}}), kTolerance);
+}
+
+TEST_F(SequenceTest, SequencesAndShareOfATenantAreBounded) {
+  CacheProfile profile = Profile(8);
+  profile.max_sequences = 4;
+  profile.tenant_share = 0.5;
+  TestServer server("", Config(profile));
+  SequenceClient client = Client(server), other = Client(server, "b");
+  v1::CreateSequencesResponse response;
+  EXPECT_EQ(client.Create(0, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(client.Create(3, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  ASSERT_TRUE(client.Create(2, &response).ok());
+  EXPECT_EQ(response.sequences_size(), 2);
+  EXPECT_EQ(response.profile().lease_ms(), 300'000u);
+  EXPECT_EQ(client.Create(1, &response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(other.Create(2, &response).ok());
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"kv_pages\"}"], 1);
+}
+
+TEST_F(SequenceTest, LeasesEnd) {
+  TestServer server("", Config());
+  SequenceClient client = Client(server);
+  KnownSequence used = client.Create(), idle = client.Create();
+  ASSERT_LT(client.Extend({{&used, 0, 3, 3}, {&idle, 0, 9, 9}}), kTolerance);
+  EXPECT_EQ(UsedPages(server), 3);
+  server.clock().Advance(absl::Minutes(4));
+  ASSERT_LT(client.Extend({{&used}}), kTolerance);
+  server.clock().Advance(absl::Minutes(2));
+  v1::GetSequenceResponse info;
+  EXPECT_EQ(client.Get(idle.handle, &info).error_code(), grpc::StatusCode::NOT_FOUND);
+  ASSERT_TRUE(client.Get(used.handle, &info).ok());
+  EXPECT_EQ(info.expires_in_ms(), 300'000u);
+  // The sweep gives its pages back though nobody asks.
+  server.AwaitMetric("tessera_kv_pages{profile=\"small\",state=\"used\"}", 1);
+  EXPECT_EQ(server.Metrics()["tessera_kv_sequences{profile=\"small\"}"], 1);
+}
+
+TEST_F(SequenceTest, HostileCallsAreRefusedByName) {
+  ServerConfig config = Config();
+  CacheProfile second = Profile();
+  second.name = "second";
+  config.kv_profiles.push_back(second);
+  TestServer server("", config);
+  SequenceClient client = Client(server);
+  SequenceClient of_second(server.channel(), second, "a", seed_);
+  KnownSequence a = client.Create(), b = of_second.Create();
+  const auto refused = [&](v1::ExtendRequest request, const char* names) {
+    ExtendCall call(client.stub(), std::move(request), "a");
+    EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::INVALID_ARGUMENT) << names;
+    EXPECT_THAT(call.Await().error_message(), HasSubstr(names));
+  };
+  const v1::ExtendRequest good = client.Request({{&a, 0, 2, 2}});
+  const auto changed = [&](auto change) {
+    v1::ExtendRequest request = good;
+    change(request);
+    return request;
+  };
+  refused(changed([](auto& r) { r.clear_header(); }), "header");
+  refused(changed([](auto& r) { r.mutable_header()->clear_entries(); }), "entries");
+  refused(changed([](auto& r) { r.mutable_q()->pop_back(); }), "q:");
+  refused(changed([](auto& r) { r.mutable_k()->push_back('x'); }), "k:");
+  refused(changed([](auto& r) { r.clear_v(); }), "v:");
+  refused(changed([](auto& r) { r.mutable_header()->set_q_heads(3); }), "q_heads");
+  refused(changed([](auto& r) { r.mutable_header()->set_q_heads(0xffffffff); }), "q_heads");
+  refused(changed([](auto& r) { r.mutable_header()->mutable_entries(0)->set_layer(2); }), "layer");
+  refused(changed([](auto& r) { r.mutable_header()->mutable_entries(0)->set_layer(0xffffffff); }), "layer");
+  refused(changed([](auto& r) { r.mutable_header()->mutable_entries(0)->set_q_tokens(0xffffffff); }), "q_tokens");
+  refused(changed([](auto& r) { r.mutable_header()->mutable_entries(0)->set_append_tokens(201); }), "append_tokens");
+  refused(changed([](auto& r) { *r.mutable_header()->add_entries() = r.header().entries(0); }), "twice");
+  refused(changed([&](auto& r) { r.mutable_header()->add_entries()->set_sequence(b.handle); }), "one profile");
+  refused(changed([](auto& r) { r.mutable_header()->mutable_options()->set_softcap(-1); }), "softcap");
+  std::string response;
+  EXPECT_EQ(RawCall(server.channel(), "/tessera.v1.SequenceService/Extend", "\x0a\xff\xff", &response).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(RawCall(server.channel(), "/tessera.v1.SequenceService/GetSequence", "\x0a\xff", &response).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  v1::CreateSequencesRequest unknown;
+  unknown.set_profile("no such");
+  grpc::ClientContext context;
+  v1::CreateSequencesResponse created;
+  EXPECT_EQ(client.stub().CreateSequences(&context, unknown, &created).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(UsedPages(server), 0);
+  EXPECT_LT(client.Extend({{&a, 0, 2, 2}}), kTolerance);
+  server.AwaitIdle();
+}
+
+TEST_F(SequenceTest, LongerThanTheProfileAllowsIsInvalid) {
+  TestServer server("", Config());
+  SequenceClient client = Client(server);
+  KnownSequence a = client.Create();
+  ASSERT_LT(client.Extend({{&a, 0, 1, 199}}), kTolerance);
+  ExtendCall call(client.stub(), client.Request({{&a, 0, 2, 2}}), "a");
+  EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_LT(client.Extend({{&a}}), kTolerance);
+}
+
+TEST_F(SequenceTest, ALostDeviceEndsAlsoWhoWaitsForATurn) {
+  ServerConfig config = Config();
+  config.engine.hang_timeout = absl::Seconds(5);
+  TestServer server("run@1=hang", config);
+  SequenceClient client = Client(server);
+  KnownSequence sequence = client.Create();
+  ExtendCall runs(client.stub(), client.Request({{&sequence}}), "a");
+  server.device().AwaitBatch(1);
+  const uint64_t held = server.Info().occupancy().inflight_bytes();
+  ExtendCall waits(client.stub(), client.Request({{&sequence}}), "a");
+  server.AwaitOccupancy([&](const v1::Occupancy& now) { return now.inflight_bytes() > held; });
+  Await("the hanging call's end", [&] {
+    server.clock().Advance(absl::Seconds(1));
+    return runs.done();
+  });
+  EXPECT_EQ(runs.Await().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(waits.Await().error_code(), grpc::StatusCode::UNAVAILABLE);
+  v1::CreateSequencesResponse response;
+  EXPECT_EQ(client.Create(1, &response).error_code(), grpc::StatusCode::UNAVAILABLE);
+  server.device().ReleaseAll();
+}
+
+TEST_F(SequenceTest, DrainingFinishesWhatWaitsForItsTurn) {
+  TestServer server("run@1=hang", Config());
+  SequenceClient client = Client(server);
+  KnownSequence sequence = client.Create();
+  ExtendCall runs(client.stub(), client.Request({{&sequence}}), "a");
+  server.device().AwaitBatch(1);
+  const uint64_t held = server.Info().occupancy().inflight_bytes();
+  ExtendCall waits(client.stub(), client.Request({{&sequence}}), "a");
+  server.AwaitOccupancy([&](const v1::Occupancy& now) { return now.inflight_bytes() > held; });
+  server.device().Release(1);
+  EXPECT_TRUE(server.server().Drain(absl::Minutes(1)));
+  EXPECT_TRUE(runs.Await().ok());
+  EXPECT_TRUE(waits.Await().ok()) << waits.Await().error_message();
+}
+
+}  // namespace
+}  // namespace tessera::testing

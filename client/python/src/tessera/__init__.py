@@ -4,6 +4,7 @@ from tessera.aio import AsyncClient
 from tessera.call import AttendCall, Attention, Timing
 from tessera.client import Client
 from tessera.errors import (
+    AbortedError,
     CancelledError,
     DeadlineExceededError,
     Error,
@@ -21,8 +22,10 @@ from tessera.options import Priority, Window
 from tessera.pending import PendingAttention
 from tessera.regions import Region, RegionSession
 from tessera.security import Tls
+from tessera.sequences import Extension, Profile, ResidentSequence, SequenceInfo, Step
 
 __all__ = [
+    "AbortedError",
     "AsyncClient",
     "AttendCall",
     "Attention",
@@ -30,6 +33,7 @@ __all__ = [
     "Client",
     "DeadlineExceededError",
     "Error",
+    "Extension",
     "FailedPreconditionError",
     "InternalError",
     "InvalidArgumentError",
@@ -37,9 +41,13 @@ __all__ = [
     "PendingAttention",
     "PermissionDeniedError",
     "Priority",
+    "Profile",
     "Region",
     "RegionSession",
+    "ResidentSequence",
     "ResourceExhaustedError",
+    "SequenceInfo",
+    "Step",
     "Timing",
     "Tls",
     "UnauthenticatedError",

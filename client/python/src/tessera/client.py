@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 import numpy.typing as npt
+from google.protobuf.message import Message
 
 from tessera import dtypes, errors
 from tessera.call import AttendCall, Attention
@@ -19,17 +20,19 @@ from tessera.deadlines import Deadlines
 from tessera.options import Priority, Window
 from tessera.pending import PendingAttention
 from tessera.security import FilePath, Tls
+from tessera.sequences import ExtendCall, Extension, ResidentSequence, Step, to_profile
 from tessera.transfer import Transfer
 from tessera.transport import (
     ATTEND,
     ATTEND_STREAM,
     GET_SERVER_INFO,
     PLAN_TILES,
+    SEQUENCE_SERVICE,
     SURELY_TAKEN_BYTES,
     Rotation,
     Transport,
 )
-from tessera.v1 import server_pb2
+from tessera.v1 import sequence_pb2, server_pb2
 
 
 class Client:
@@ -186,6 +189,45 @@ class Client:
             for call, message in ready
         ]
 
+    def create_sequences(self, profile: str, count: int = 1, *, timeout: float | None = None) -> list[ResidentSequence]:
+        """Empty sequences under a profile that the server declares. They live on one server: not with every_address."""
+        if self._transport.every_address:
+            raise ValueError("sequences live on one server; every_address must be False")
+        request = sequence_pb2.CreateSequencesRequest(profile=profile, count=count)
+        answer = sequence_pb2.CreateSequencesResponse.FromString(
+            self._ask_sequences("CreateSequences", request, timeout)
+        )
+        shape = to_profile(answer.profile)
+        return [ResidentSequence(self, handle, shape) for handle in answer.sequences]
+
+    def extend(
+        self,
+        steps: Iterable[Step],
+        *,
+        causal: bool = True,
+        window: Window | None = None,
+        scale: float | None = None,
+        softcap: float = 0.0,
+        return_lse: bool = False,
+        priority: Priority = Priority.NORMAL,
+        timeout: float | None = None,
+    ) -> Extension:
+        """Steps on resident sequences, done as a whole or not at all. Blocks; raises as attend does.
+
+        Options are those of attend, but that steps are causal unless they say otherwise. Calls are not tried again: one
+        whose answer was lost may have been done. Sequence.info says how long its layers are.
+        """
+        call = ExtendCall(
+            steps,
+            causal=causal,
+            window=window,
+            scale=scale,
+            softcap=softcap,
+            return_lse=return_lse,
+            priority=priority,
+        )
+        return call.parse(self._ask(SEQUENCE_SERVICE + "Extend", call.serialize(), timeout))
+
     def server_info(self, *, timeout: float | None = None) -> server_pb2.GetServerInfoResponse:
         """Version, backend, devices, limits and occupancy of the server."""
         request = server_pb2.GetServerInfoRequest()
@@ -319,13 +361,16 @@ class Client:
             self._transfers.discard(transfer)
 
     def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
-        """One call of the ServerService, serialized in and out."""
+        """One unary call without payload to watch, serialized in and out."""
         rpc = self._start(method, request, self._transport.limit(timeout))
         try:
             return self._result(rpc)
         except BaseException:
             rpc.cancel()
             raise
+
+    def _ask_sequences(self, method: str, request: Message, timeout: float | None) -> bytes:
+        return self._ask(SEQUENCE_SERVICE + method, request.SerializeToString(), timeout)
 
     def _start(self, method: str, request: bytes, timeout: float | None) -> Any:
         """A unary call under way: gRPC's Call and Future of the answer."""

@@ -67,6 +67,12 @@ class FailedPreconditionError(Error):
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
+class AbortedError(Error):
+    """Another call uses the sequence. Once that one has ended, this one may be made again."""
+
+    code = grpc.StatusCode.ABORTED
+
+
 class UnimplementedError(Error):
     """The server has no such method or option."""
 
@@ -101,6 +107,7 @@ _CLASSES: dict[grpc.StatusCode, type[Error]] = {
         CancelledError,
         NotFoundError,
         FailedPreconditionError,
+        AbortedError,
         UnimplementedError,
         InternalError,
         PermissionDeniedError,

@@ -15,6 +15,7 @@ from tessera import retry, security
 
 ATTEND = "/tessera.v1.AttentionService/Attend"
 ATTEND_STREAM = "/tessera.v1.AttentionService/AttendStream"
+SEQUENCE_SERVICE = "/tessera.v1.SequenceService/"
 GET_SERVER_INFO = "/tessera.v1.ServerService/GetServerInfo"
 PLAN_TILES = "/tessera.v1.ServerService/PlanTiles"
 

@@ -26,16 +26,14 @@ ExtendStream* ExtendStream::Start(const SequenceEnvironment& environment, Stream
                                   grpc::CallbackServerContext* context) {
   std::shared_ptr<ExtendStream> stream(new ExtendStream(environment, registry, context));
   stream->self_ = stream;
-  absl::StatusOr<std::string> tenant = TenantOf(context->client_metadata(), environment.attend.tokens);
   registry->Add(stream);
   absl::MutexLock lock(&stream->mutex_);
   if (stream->finished_) return stream.get();  // the server is draining
-  if (tenant.ok()) {
-    stream->tenant_ = *std::move(tenant);
+  if (const absl::Status& tenant = stream->tenant_.status(); tenant.ok()) {
     stream->ReadNext();
   } else {
-    CountEnding(tenant.status(), Station::kReceive, environment.attend.observer);
-    stream->FinishWith(tenant.status());
+    CountEnding(tenant, Station::kReceive, environment.attend.observer);
+    stream->FinishWith(tenant);
   }
   return stream.get();
 }
@@ -47,7 +45,8 @@ ExtendStream::ExtendStream(const SequenceEnvironment& environment, StreamRegistr
       registry_(registry),
       context_(context),
       started_(attend_.clock->Now()),
-      send_watch_(std::make_shared<SendWatch>(attend_, context)) {
+      send_watch_(std::make_shared<SendWatch>(attend_, context)),
+      tenant_(context->client_metadata(), attend_.tokens) {
   attend_.observer->OnRpcStarted(RpcMethod::kExtendStream);
 }
 
@@ -56,6 +55,11 @@ void ExtendStream::OnReadDone(bool ok) {
     absl::MutexLock lock(&mutex_);
     half_closed_ = true;
     return Advance();
+  }
+  if (const absl::Status token = tenant_.Check(); !token.ok()) {
+    incoming_.Clear();
+    CountEnding(token, Station::kReceive, attend_.observer);
+    return Break(StreamTenant::ComeAgain(), StreamTenant::ComeAgain());
   }
   const absl::Status status = HandleMessage();
   incoming_.Clear();
@@ -103,12 +107,12 @@ void ExtendStream::OpenCall(const wire::DecodedExtendStreamRequest& message) {
   }
   const absl::Time arrived = attend_.clock->Now();
   const auto message_bytes = static_cast<int64_t>(incoming_.Length());
-  const absl::StatusOr<ByteBudget::Charge> charge = attend_.admission->AdmitMessage(tenant_, message_bytes);
+  const absl::StatusOr<ByteBudget::Charge> charge = attend_.admission->AdmitMessage(tenant_.name(), message_bytes);
   if (!charge.ok()) return Refuse(message.id, charge.status());
   const absl::Duration timeout = ToTimeout(message.timeout_us);
   const absl::Time deadline = std::min(DeadlineOf(*context_, *attend_.clock), arrived + timeout);
   absl::StatusOr<AdmittedExtend> admitted =
-      AdmitExtend(environment_, tenant_, message, message_bytes, deadline,
+      AdmitExtend(environment_, tenant_.name(), message, message_bytes, deadline,
                   [stream = shared_from_this(), id = message.id](const absl::Status& status, Job::State where) {
                     stream->TakeEnd(id, status, where);
                   });

@@ -9,7 +9,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -27,6 +26,7 @@
 #include "server/rpc/send_watch.h"
 #include "server/rpc/sequence_environment.h"
 #include "server/rpc/stream_registry.h"
+#include "server/rpc/stream_tenant.h"
 
 namespace tessera {
 
@@ -92,7 +92,7 @@ class ExtendStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   grpc::CallbackServerContext* const context_;
   const absl::Time started_;
   const std::shared_ptr<SendWatch> send_watch_;
-  std::string tenant_;
+  StreamTenant tenant_;                 // the handler's
   std::shared_ptr<ExtendStream> self_;  // until OnDone
   grpc::ByteBuffer incoming_;           // gRPC's while a read is under way, else the handler's
 

@@ -9,11 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
+#include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
 #include "server/credentials/temporary_folder.h"
 #include "server/credentials/test_certificates.h"
+#include "tessera/v1/sequence.grpc.pb.h"
 #include "tests/server/attend_messages.h"
 #include "tests/server/await.h"
 #include "tests/server/connection.h"
@@ -181,6 +183,8 @@ TEST_F(SecurityTest, TokensAreAskedForByEveryService) {
            {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "\x3a\x01*"},
            {"/grpc.channelz.v1.Channelz/GetServers", ""},
            {"/tessera.v1.RegionService/AttendInRegions", "\x08\x01"},
+           {"/tessera.v1.SequenceService/ExtendStream", "\x08\x01"},
+           {"/tessera.v1.SequenceService/ReleaseSequences", ""},
            {"/tessera.v1.ServerService/GetServerInfo", ""}}) {
     std::string response;
     EXPECT_EQ(RawCall(stranger, method, request, &response).error_code(), Code::UNAUTHENTICATED) << method;
@@ -333,6 +337,12 @@ TEST_F(SecurityTest, StreamEndsWithTheFirstMessageAfterItsToken) {
     stream->Send(StreamMessages(1, request_, 1 << 20));
     EXPECT_TRUE(stream->Await(1).result.has_value());
   }
+  grpc::ClientContext context;
+  const auto sequences = v1::SequenceService::NewStub(ConnectWithToken(server, "two"));
+  const auto steps = sequences->ExtendStream(&context);
+  const v1::ExtendStreamRequest step;  // of no sequence: a call that is refused
+  v1::ExtendStreamResponse refusal;
+  EXPECT_TRUE(steps->Write(step) && steps->Read(&refusal));
   folder_.Write("tokens", TokenLine("ours", "two"));
   server.AwaitMetric(kTokensTaken, 1);
   revoked.Send(StreamMessages(2, request_, 1 << 20));
@@ -345,6 +355,10 @@ TEST_F(SecurityTest, StreamEndsWithTheFirstMessageAfterItsToken) {
   reassigned.Send(StreamMessages(2, request_, 1 << 20));
   EXPECT_EQ(reassigned.Finish().error_code(), Code::UNAVAILABLE);
   EXPECT_EQ(server.Metrics()[kOtherTenant], 1);
+  EXPECT_TRUE(steps->Write(step));
+  EXPECT_FALSE(steps->Read(&refusal));
+  EXPECT_EQ(steps->Finish().error_code(), Code::UNAVAILABLE);
+  EXPECT_EQ(server.Metrics()[kOtherTenant], 2);
   // Whoever comes again is told.
   StreamClient again(*one);
   EXPECT_EQ(again.Finish().error_code(), Code::UNAUTHENTICATED);

@@ -397,8 +397,12 @@ TEST_F(RegionTest, ADrainingServerEndsIdleStreamsWithUnavailable) {
     server.server().StopAccepting();
     EXPECT_TRUE(server.server().Drain(absl::Hours(1)));
   });
-  Await("the drain",
-        [&] { return busy.AwaitCode(busy.SendAttend(RegionCallAt(region->id(), request))) == Code::UNAVAILABLE; });
+  // A call that is admitted still waits behind the one that hangs, so each is withdrawn.
+  Await("the drain", [&] {
+    const uint64_t probe = busy.SendAttend(RegionCallAt(region->id(), request));
+    busy.SendCancel(probe);
+    return busy.AwaitCode(probe) == Code::UNAVAILABLE;
+  });
   server.device().Release(1);
   EXPECT_EQ(busy.AwaitCode(id), Code::OK);
   EXPECT_EQ(busy.Finish().error_code(), Code::UNAVAILABLE);

@@ -165,6 +165,7 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckDuration("watchdog_period", config.engine.watchdog_period, absl::Microseconds(100), absl::Seconds(10)),
            CheckDuration("min_ping_interval", config.min_ping_interval, absl::ZeroDuration(), kLongestForGrpc),
            CheckDuration("keepalive", config.keepalive, absl::Seconds(1), kLongestForGrpc),
+           CheckDuration("handshake_timeout", config.handshake_timeout, absl::Milliseconds(100), kLongestForGrpc),
            CheckNotNegative("drain_grace", config.drain_grace),
            CheckNotNegative("drain_timeout", config.drain_timeout),
        }) {

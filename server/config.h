@@ -61,6 +61,8 @@ struct ServerConfig {
   int max_concurrent_streams = 1024;                    // RPCs on one connection
   absl::Duration min_ping_interval = absl::Seconds(5);  // clients that ping more often are cut off
   absl::Duration keepalive = absl::Minutes(1);          // silence after which a connection is probed
+  // What a connection has for its handshakes, TLS's and HTTP/2's; until then anybody can hold it.
+  absl::Duration handshake_timeout = absl::Seconds(10);
 
   // On SIGTERM: still admitting for drain_grace, then finishing what was admitted for at most drain_timeout.
   absl::Duration drain_grace = absl::Seconds(5);

@@ -125,6 +125,8 @@ ABSL_FLAG(int, max_concurrent_streams, kDefaults.max_concurrent_streams, "Most R
 ABSL_FLAG(absl::Duration, min_ping_interval, kDefaults.min_ping_interval,
           "Clients that ping more often than this are cut off");
 ABSL_FLAG(absl::Duration, keepalive, kDefaults.keepalive, "Silence after which a connection is probed");
+ABSL_FLAG(absl::Duration, handshake_timeout, kDefaults.handshake_timeout,
+          "How long a new connection may take for its handshakes, TLS's and HTTP/2's");
 
 ABSL_FLAG(absl::Duration, drain_grace, kDefaults.drain_grace,
           "After SIGTERM: how long calls are still admitted while health says NOT_SERVING");
@@ -189,6 +191,7 @@ ServerConfig ConfigFromFlags() {
   config.max_concurrent_streams = absl::GetFlag(FLAGS_max_concurrent_streams);
   config.min_ping_interval = absl::GetFlag(FLAGS_min_ping_interval);
   config.keepalive = absl::GetFlag(FLAGS_keepalive);
+  config.handshake_timeout = absl::GetFlag(FLAGS_handshake_timeout);
   config.drain_grace = absl::GetFlag(FLAGS_drain_grace);
   config.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
   return config;

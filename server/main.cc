@@ -171,6 +171,8 @@ int main(int argc, char** argv) {
   tessera::SetUpHeap();
   // A log whose reader has gone must not end the process; writing to it fails instead.
   std::signal(SIGPIPE, SIG_IGN);
+  // Nor must a region of shared memory that is larger than the limit on files (ulimit -f).
+  std::signal(SIGXFSZ, SIG_IGN);
   // Abseil as distributions build it looks for lock cycles, at every lock of any mutex, gRPC's included, under one
   // global spin lock: several times the cost of a small call. Tests, which do not come by here, keep the check.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

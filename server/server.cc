@@ -86,6 +86,8 @@ void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builde
                               static_cast<int>(absl::ToInt64Milliseconds(config.min_ping_interval)));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
                               static_cast<int>(absl::ToInt64Milliseconds(config.keepalive)));
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              static_cast<int>(absl::ToInt64Milliseconds(config.handshake_timeout)));
   builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
   grpc::ResourceQuota quota("tessera");
   quota.Resize(static_cast<size_t>(config.transport_bytes));

@@ -25,6 +25,8 @@ constexpr size_t kTransportBytes = size_t{16} << 20;
 constexpr int kMaxConcurrentStreams = 16;
 // Whoever connects for each probe and forgets to close leaves room for the next one.
 constexpr int kMaxIdleMs = 60 * 1000;
+// A probe sends its first bytes at once.
+constexpr int kHandshakeTimeoutMs = 2 * 1000;
 
 }  // namespace
 
@@ -40,6 +42,7 @@ absl::StatusOr<std::unique_ptr<HealthPort>> HealthPort::Open(const std::string& 
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxIdleMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());

@@ -65,6 +65,18 @@ TEST_F(ConnectionsTest, ComeAndGoForEverUnderTheBound) {
   for (int i = 0; i < 50; ++i) Await("room", [&] { return !Connection(port).ClosedAtOnce(); });
 }
 
+TEST_F(ConnectionsTest, ThoseThatSayNothingLoseTheirPlaces) {
+  ServerConfig config = TestServer::Config();
+  config.max_connections = 2;
+  config.handshake_timeout = absl::Seconds(1);
+  TestServer server("", config);
+  const int port = server.server().grpc_port();
+  const Connection one(port), other(port);
+  EXPECT_FALSE(CallAt(Local(port)).ok());
+  // gRPC's own bound would be two minutes, longer than this waits.
+  Await("the place of a silent connection", [&] { return CallAt(Local(port)).ok(); });
+}
+
 TEST_F(ConnectionsTest, AddressesOfEveryKindServe) {
   const std::string path = ::testing::TempDir() + "/tessera_connections_" + std::to_string(getpid());
   for (const std::string& address : {std::string("127.0.0.1:0"), std::string("0.0.0.0:0"), std::string("localhost:0"),

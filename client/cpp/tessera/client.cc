@@ -78,18 +78,16 @@ class Client::Impl {
     return CallHandle(operation);
   }
 
-  // Has one server asked; where it is gone and there are others, another one, as often as the policy allows.
+  // Has one server asked; where it is gone, the others in turn, each of which is avoided once it has failed.
   absl::Status Ask(const std::function<absl::Status(Connection*)>& ask) {
     absl::Status status = absl::UnavailableError("no server is known");
     ServerSet::Server* server = nullptr;
-    const int most = servers_.several() ? options_.retry.max_attempts : 1;  // gRPC itself tries a single one again
-    for (int attempt = 0; attempt < most; ++attempt) {
+    do {
       server = servers_.Pick(server);
       if (server == nullptr) break;
       status = ask(ServerSet::PoolOf(server)->any());
       servers_.Return(server, status);
-      if (!absl::IsUnavailable(status)) break;
-    }
+    } while (absl::IsUnavailable(status) && servers_.several() && servers_.HasAnother(server));
     return status;
   }
 

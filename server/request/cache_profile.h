@@ -28,7 +28,7 @@ struct CacheProfile {
   // Elements of one layer's K, or V, in a page.
   int64_t plane_elements() const { return page_tokens * kv_heads * head_dim; }
   // K and V of all layers.
-  int64_t page_elements() const { return 2 * layers * plane_elements(); }
+  int64_t page_elements() const { return plane_elements() * 2 * layers; }
   int64_t page_bytes() const { return page_elements() * SizeOf(dtype); }
   int64_t bytes() const { return page_bytes() * pages; }
 };

@@ -27,7 +27,7 @@ PagedParams PageStore::ParamsFor(const AttentionParams& attention) const {
 }
 
 PagedLayer PageStore::layer(int32_t layer) const {
-  std::byte* const keys = region_->data() + 2 * layer * plane_bytes_;
+  std::byte* const keys = region_->data() + plane_bytes_ * 2 * layer;
   return {.k_pages = keys, .v_pages = keys + plane_bytes_};
 }
 

@@ -16,6 +16,11 @@ namespace {
 
 constexpr double kWrong = std::numeric_limits<double>::infinity();
 
+// Of k, or v, of one token.
+size_t RowElements(const CacheProfile& profile) {
+  return static_cast<size_t>(profile.kv_heads) * static_cast<size_t>(profile.head_dim);
+}
+
 double Difference(double expected, double actual) {
   if (expected == actual) return 0;  // also two infinities
   const double difference = std::abs(expected - actual);
@@ -90,7 +95,7 @@ grpc::Status SequenceClient::Fork(const KnownSequence& source, KnownSequence* fo
   *fork = source;
   fork->handle = response.sequence();
   if (length >= 0) {
-    const auto kept = static_cast<size_t>(length * profile_.kv_heads * profile_.head_dim);
+    const auto kept = static_cast<size_t>(length) * RowElements(profile_);
     for (auto* rows : {&fork->k, &fork->v}) {
       for (std::vector<float>& layer : *rows) layer.resize(std::min(layer.size(), kept));
     }
@@ -107,7 +112,7 @@ grpc::Status SequenceClient::Truncate(KnownSequence& sequence, uint64_t length) 
   v1::TruncateSequenceResponse response;
   grpc::Status status = stub_->TruncateSequence(&context, request, &response);
   if (!status.ok()) return status;
-  const size_t kept = length * static_cast<size_t>(profile_.kv_heads * profile_.head_dim);
+  const size_t kept = length * RowElements(profile_);
   for (auto* rows : {&sequence.k, &sequence.v}) {
     for (std::vector<float>& layer : *rows) layer.resize(std::min(layer.size(), kept));
   }
@@ -158,7 +163,7 @@ v1::ExtendRequest SequenceClient::Request(const std::vector<KnownEntry>& entries
 }
 
 void SequenceClient::Note(const std::vector<KnownEntry>& entries, const v1::ExtendRequest& request) {
-  const auto row = static_cast<size_t>(profile_.kv_heads * profile_.head_dim);
+  const auto row = RowElements(profile_);
   const std::vector<float> k = Floats(request.k());
   const std::vector<float> v = Floats(request.v());
   size_t at = 0;
@@ -181,7 +186,7 @@ double SequenceClient::Error(const std::vector<KnownEntry>& entries, const v1::E
   params.head_dim = profile_.head_dim;
   params.scale = 1 / std::sqrt(static_cast<float>(profile_.head_dim));
   params.mask = Mask::Causal();
-  const auto row = static_cast<size_t>(params.q_heads * params.head_dim);
+  const auto row = 2 * RowElements(profile_);
   const std::vector<float> q = Floats(request.q());
   const std::vector<float> o = Floats(response.o());
   const std::vector<float> lse = Floats(response.lse());
@@ -194,7 +199,7 @@ double SequenceClient::Error(const std::vector<KnownEntry>& entries, const v1::E
   for (size_t i = 0; i < entries.size(); ++i) {
     const KnownEntry& entry = entries[i];
     const std::vector<float>& k = entry.sequence->k[entry.layer];
-    const auto keys = static_cast<int64_t>(k.size()) / (profile_.kv_heads * profile_.head_dim);
+    const auto keys = static_cast<int64_t>(k.size() / RowElements(profile_));
     if (response.result().lengths(static_cast<int>(i)) != static_cast<uint64_t>(keys)) return kWrong;
     SequenceView view;
     view.q_len = entry.q_tokens;

@@ -171,7 +171,11 @@ TEST(SequenceRandomTest, NoPageIsLostOrSeenByAnother) {
   TestServer server("run@50-60=resource_exhausted; run@300-302=resource_exhausted", config);
   std::vector<std::unique_ptr<Tenant>> tenants;
   std::vector<std::thread> threads;
-  for (int i = 0; i < kTenants; ++i) tenants.push_back(std::make_unique<Tenant>(server, i, seed + 1000 * i));
+  tenants.reserve(kTenants);
+  threads.reserve(kTenants);
+  for (int i = 0; i < kTenants; ++i) {
+    tenants.push_back(std::make_unique<Tenant>(server, i, seed + static_cast<uint64_t>(i)));
+  }
   for (const auto& tenant : tenants) threads.emplace_back([&tenant] { tenant->Run(); });
   std::atomic<bool> over = false;
   std::thread time([&] {

@@ -7,7 +7,12 @@ import subprocess
 from programs import BIN
 
 # So small that the mix fills the queue, and that a sequence of 2048 is beyond what the server takes.
-SERVER_FLAGS = ("--backend=cpu", "--max_queue_requests=24", "--max_sequence_tokens=1024")
+SERVER_FLAGS = (
+    "--backend=cpu",
+    "--max_queue_requests=24",
+    "--max_sequence_tokens=1024",
+    "--kv_profiles=name=watched,layers=2,kv_heads=2,head_dim=64,dtype=bfloat16,pages=16",
+)
 
 ANSWERED = [
     ["--callers=12", "--transport=unary", "--shape=s=64,heads=4,d=64,dtype=fp32,mask=causal"],

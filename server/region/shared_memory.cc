@@ -59,6 +59,7 @@ SharedMemory::SharedMemory(std::string name, int fd, std::byte* data, size_t siz
 
 SharedMemory::~SharedMemory() {
   Hide();
+  madvise(data_, size_, MADV_REMOVE);
   munmap(data_, size_);
 }
 

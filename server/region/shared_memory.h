@@ -24,6 +24,8 @@ class SharedMemory {
 
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
+  // Gives the pages back to the system, also where another process still maps them: it finds zeros from then on, on
+  // pages that it is charged for itself. So nobody keeps what a quota no longer counts.
   ~SharedMemory();
 
   static size_t PageBytes();

@@ -51,6 +51,26 @@ TEST(SharedMemoryTest, WhoSharesItCanNeitherShrinkNorGrowIt) {
   close(fd);
 }
 
+TEST(SharedMemoryTest, NobodyKeepsItsPagesWhenItIsGone) {
+  auto shared = SharedMemory::Create(10 * SharedMemory::PageBytes());
+  ASSERT_TRUE(shared.ok());
+  const int fd = OpenShared(**shared);
+  ASSERT_GE(fd, 0);
+  const size_t size = (*shared)->memory().size();
+  void* const other = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ASSERT_NE(other, MAP_FAILED);
+  static_cast<std::byte*>(other)[0] = std::byte{7};
+  struct stat file;
+  ASSERT_EQ(fstat(fd, &file), 0);
+  EXPECT_GT(file.st_blocks, 0);
+  shared->reset();
+  ASSERT_EQ(fstat(fd, &file), 0);
+  EXPECT_EQ(file.st_blocks, 0);
+  EXPECT_EQ(static_cast<std::byte*>(other)[0], std::byte{0}) << "and no SIGBUS";
+  munmap(other, size);
+  close(fd);
+}
+
 TEST(SharedMemoryTest, PathLeadsToTheNameAndToNothingOnceHidden) {
   const auto shared = SharedMemory::Create(1);
   ASSERT_TRUE(shared.ok());

@@ -52,7 +52,9 @@ class Region:
         return np.frombuffer(self._memory, kind, count, begin).reshape(shape)
 
     def close(self) -> None:
-        """Ends the region, and waits until the server has let go of it. Arrays in it stay usable here."""
+        """Ends the region, and waits until the server has let go of it. Arrays in shared memory are all zeros then:
+        copy what is still wanted first.
+        """
         self._session._close_region(self)
 
     def __enter__(self) -> Region:

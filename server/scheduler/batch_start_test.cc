@@ -1,0 +1,214 @@
+// When a batch starts: what is held back, collects, or goes at once.
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "gtest/gtest.h"
+#include "server/clock/fake_clock.h"
+#include "server/scheduler/scheduler.h"
+#include "server/scheduler/scheduler_test_job.h"
+
+namespace tessera {
+namespace {
+
+constexpr absl::Duration kDelay = absl::Milliseconds(2);
+
+// A scheduler with one batch running and one job waiting, and an executor that asks for the next batch.
+class SchedulerDelayTest : public testing::Test {
+ protected:
+  SchedulerDelayTest() : scheduler_(Options(), &clock_) {
+    EXPECT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+    EXPECT_EQ(scheduler_.TakeBatch().size(), 1u);
+    EXPECT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+    executor_ = std::thread([this] {
+      batch_ = scheduler_.TakeBatch();
+      taken_.Notify();
+    });
+    clock_.AwaitWaiter(clock_.Now() + kDelay);
+  }
+  ~SchedulerDelayTest() override {
+    scheduler_.Close();
+    executor_.join();
+  }
+
+  static SchedulerOptions Options() {
+    SchedulerOptions options;
+    options.batch_delay = kDelay;
+    options.max_batch_jobs = 3;
+    return options;
+  }
+
+  FakeClock clock_;
+  Scheduler scheduler_;
+  std::vector<JobPtr> batch_;
+  absl::Notification taken_;
+  std::thread executor_;
+};
+
+TEST_F(SchedulerDelayTest, HoldsBackASmallBatchWhileAnotherRuns) {
+  clock_.Advance(kDelay - absl::Nanoseconds(1));
+  ASSERT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+  EXPECT_FALSE(taken_.HasBeenNotified());
+  clock_.Advance(absl::Nanoseconds(1));
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 2u);
+}
+
+TEST_F(SchedulerDelayTest, LetsGoWhenTheRunningBatchEnds) {
+  scheduler_.BatchDone();
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
+TEST_F(SchedulerDelayTest, LetsGoOfAFullBatch) {
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 3u);
+}
+
+TEST_F(SchedulerDelayTest, LetsGoWhenClosed) {
+  scheduler_.Close();
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
+// A scheduler whose last batch, of `jobs` jobs, is over, one job waiting, and an executor that asks for the next batch.
+class SchedulerPaceTest : public testing::Test {
+ protected:
+  static SchedulerOptions Options() {
+    SchedulerOptions options;
+    options.batch_delay = kDelay;
+    return options;
+  }
+
+  void Start(int jobs) {
+    for (int i = 0; i < jobs; ++i) EXPECT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+    EXPECT_EQ(scheduler_.TakeBatch().size(), static_cast<size_t>(jobs));
+    clock_.Advance(kDelay / 4);
+    scheduler_.BatchDone();
+    EXPECT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+    executor_ = std::thread([this] {
+      batch_ = scheduler_.TakeBatch();
+      taken_.Notify();
+    });
+  }
+  ~SchedulerPaceTest() override { executor_.join(); }
+
+  FakeClock clock_;
+  Scheduler scheduler_{Options(), &clock_};
+  std::vector<JobPtr> batch_;
+  absl::Notification taken_;
+  std::thread executor_;
+};
+
+TEST_F(SchedulerPaceTest, NextBatchWaitsForCompanyWhereTheLastOneHadSome) {
+  Start(2);
+  clock_.AwaitWaiter(clock_.Now() + kDelay - kDelay / 4);
+  clock_.Advance(kDelay - kDelay / 4 - absl::Nanoseconds(1));
+  ASSERT_TRUE(scheduler_.Enqueue(MakeTestJob({})).ok());
+  EXPECT_FALSE(taken_.HasBeenNotified());
+  clock_.Advance(absl::Nanoseconds(1));
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 2u);
+}
+
+TEST_F(SchedulerPaceTest, LoneCallsFollowOneAnotherAtOnce) {
+  Start(1);
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
+// A scheduler with kLightBatches batches of one job each running, and an executor that asks for one more.
+class SchedulerLightWorkTest : public testing::Test {
+ protected:
+  static constexpr int64_t kLight = 1000;
+
+  static SchedulerOptions Options() {
+    SchedulerOptions options;
+    options.light_cost = kLight;
+    options.max_batch_jobs = 4;
+    return options;
+  }
+
+  void Enqueue(int64_t cost) { ASSERT_TRUE(scheduler_.Enqueue(MakeTestJob("a", cost)).ok()); }
+
+  void Run(int64_t cost) {
+    for (int i = 0; i < Scheduler::kLightBatches; ++i) {
+      Enqueue(cost);
+      EXPECT_EQ(scheduler_.TakeBatch().size(), 1u);
+    }
+    executor_ = std::thread([this] {
+      batch_ = scheduler_.TakeBatch();
+      taken_.Notify();
+    });
+  }
+  ~SchedulerLightWorkTest() override {
+    scheduler_.Close();
+    executor_.join();
+  }
+
+  FakeClock clock_;
+  Scheduler scheduler_{Options(), &clock_};
+  std::vector<JobPtr> batch_;
+  absl::Notification taken_;
+  std::thread executor_;
+};
+
+TEST_F(SchedulerLightWorkTest, CollectsUntilABatchEnds) {
+  Run(kLight - 1);
+  for (int i = 0; i < 3; ++i) Enqueue(1);
+  EXPECT_FALSE(taken_.WaitForNotificationWithTimeout(absl::Milliseconds(20)));
+  scheduler_.BatchDone();
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 3u);
+}
+
+TEST_F(SchedulerLightWorkTest, GoesWhenABatchIsStopped) {
+  Run(1);
+  Enqueue(1);
+  scheduler_.BatchStopped();
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
+TEST_F(SchedulerLightWorkTest, GoesOnceItIsNotLightAnyMore) {
+  Run(1);
+  Enqueue(kLight / 2);
+  Enqueue(kLight / 2);
+  taken_.WaitForNotification();
+  EXPECT_GE(batch_.size(), 1u);
+}
+
+TEST_F(SchedulerLightWorkTest, GoesAsAFullBatch) {
+  Run(1);
+  for (int i = 0; i < 4; ++i) Enqueue(1);
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 4u);
+}
+
+TEST_F(SchedulerLightWorkTest, DoesNotWaitForWorkThatIsNotLight) {
+  Run(kLight);
+  Enqueue(1);
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
+TEST_F(SchedulerLightWorkTest, GoesWhenTheSchedulerCloses) {
+  Run(1);
+  Enqueue(1);
+  scheduler_.Close();
+  taken_.WaitForNotification();
+  EXPECT_EQ(batch_.size(), 1u);
+}
+
+TEST(Scheduler, LightWorkDoesNotCollectWhileFewerBatchesRun) {
+  FakeClock clock;
+  Scheduler scheduler({}, &clock);
+  for (int running = 0; running < Scheduler::kLightBatches; ++running) {
+    ASSERT_TRUE(scheduler.Enqueue(MakeTestJob({})).ok());
+    EXPECT_EQ(scheduler.TakeBatch().size(), 1u) << "a lone call waits for nothing";
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -8,6 +8,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "client/cpp/tessera/client.h"
 #include "client/cpp/tessera/client_test_call.h"
+#include "client/cpp/tessera/client_test_server.h"
 #include "client/cpp/tessera/fake_server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,12 +19,7 @@ namespace {
 using ::testing::SizeIs;
 
 FakeServer::Judge AlwaysFail(grpc::StatusCode code) {
-  return [=](const FakeServer::Call&) {
-    FakeServer::Decision decision;
-    decision.deed = FakeServer::Deed::kFail;
-    decision.status = grpc::Status(code, "told to fail");
-    return decision;
-  };
+  return Always(FakeServer::Deed::kFail, grpc::Status(code, "told to fail"));
 }
 
 class SeveralServersTest : public ::testing::TestWithParam<Transport> {

@@ -12,10 +12,8 @@ import subprocess
 import sys
 import time
 
-from service import S128, S4096, standard
-from service_programs import ENVIRONMENT, OUT, PROGRAMS, Server, load, loaded
-
-ALLOWED = ("--allow-shared-memory", "--allow-cuda-ipc", "--max-region-bytes=4GiB")
+from service import standard
+from service_programs import ENVIRONMENT, OUT, PROGRAMS, REGIONS_ALLOWED, S128, S4096, Server, load, loaded
 
 
 def check():
@@ -26,7 +24,7 @@ def check():
 
     worst, same = 0.0, True
     generator = torch.Generator("cuda").manual_seed(11)
-    with Server(*ALLOWED) as server, tessera.RegionSession(server.target) as session:
+    with Server(*REGIONS_ALLOWED) as server, tessera.RegionSession(server.target) as session:
         with tessera.Client(server.target) as client:
             for rows, keys, heads, d, causal in (
                 (1, 1, 1, 64, False),
@@ -68,7 +66,7 @@ def kernel_tflops(result):
 def cuda():
     """S=4096 in the client's own GPU memory: TFLOP/s through the service against the kernel alone."""
     common = ("--regions=cuda", "--payloads=2")
-    with Server(*ALLOWED) as server:
+    with Server(*REGIONS_ALLOWED) as server:
         verified = load(server.target, f"--shape={S4096}", *common, "--callers=2", "--connections=1", "--verify=2",
                         "--duration=1s", name="cuda_verified")
         alone = loaded(server, f"--shape={S4096}", *common, "--callers=1", "--connections=1", "--duration=2s",
@@ -87,7 +85,7 @@ def cuda():
 def shm():
     """S=4096 in shared memory: GB/s, both directions together; pinned copies reach 55 in each."""
     common = ("--regions=shm", "--payloads=2")
-    with Server(*ALLOWED) as server:
+    with Server(*REGIONS_ALLOWED) as server:
         verified = load(server.target, f"--shape={S4096}", *common, "--callers=2", "--connections=1", "--verify=2",
                         "--duration=1s", name="shm_verified")
         results = {"check": verified["check"]}
@@ -101,7 +99,7 @@ def shm():
 
 def death():
     """A client is killed while calls are under way in its GPU's memory, again and again: the server serves on."""
-    with Server(*ALLOWED) as server:
+    with Server(*REGIONS_ALLOWED) as server:
         for _ in range(3):
             client = subprocess.Popen(
                 [

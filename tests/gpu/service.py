@@ -3,7 +3,7 @@
     service.py PROGRAMS OUT [STEP...]
 
 PROGRAMS is what tests/gpu/service.sh packed. Every step's result goes into OUT/service.json as soon as it is there;
-without steps, all run but `devices`, which needs two GPUs. A figure is one run's.
+without steps, all run but those of two_devices.py, which need two GPUs. A figure is one run's.
 """
 
 import json
@@ -15,13 +15,12 @@ import sys
 import threading
 import time
 
-from service_programs import ENVIRONMENT, HERE, OUT, PROGRAMS, TURN, TURNS, Server, beside_echo, load, loaded, run
+import two_devices
+from service_programs import (ENVIRONMENT, HERE, OUT, PROGRAMS, S16, S128, S4096, TURN, TURNS, Server, beside_echo, load,
+                              loaded, run)
 
-S128 = "s=128,heads=16,d=128,dtype=bf16,mask=causal"
-S16 = "s=16,heads=16,d=128,dtype=bf16,mask=causal"
-# So much work for its bytes that the GPU, not the wire, is what callers wait for.
-S262144 = "s=262144,heads=1,d=64,dtype=bf16,mask=full"
-S4096 = "s=4096,heads=16,d=128,dtype=bf16,mask=full"
+# What `batches` must see for its comparison to mean anything.
+LARGE_BATCH = 8
 
 
 def standard(q, k, v, causal, dtype):
@@ -63,13 +62,28 @@ def check():
                 worst, cases = max(worst, error / allowed), cases + 1
                 if not error <= allowed:
                     raise AssertionError(f"{dtype} {rows}x{keys}, {heads}/{kv_heads} heads of {d}: {error} > {allowed}")
-        # The same call alone and among others gives the same bits.
-        tensors = [[rng.standard_normal((64, 16, 128)).astype("float16") for _ in range(3)] for _ in range(64)]
-        alone = [client.attend(*each).o for each in tensors]
-        together = [future.result() for future in client.submit_all([tessera.AttendCall(*each) for each in tensors])]
-        same = all(np.array_equal(a, b.o) for a, b in zip(alone, together))
-        batch = max(result.timing.batch_requests for result in together)
-    return {"cases": cases, "worst_error_over_allowed": worst, "bitwise_same_in_batches": same, "largest_batch": batch}
+    return {"cases": cases, "worst_error_over_allowed": worst}
+
+
+def batches():
+    """The same calls alone and together give the same bits. The server has one slot, and after the calls made alone it
+    keeps the first of those made together for a while: the others wait meanwhile, and share batches."""
+    import numpy as np
+    import tessera
+
+    rng = np.random.default_rng(7)
+    lengths = [int(n) for n in rng.integers(1, 128, size=64)]
+    calls = [tessera.AttendCall(*(rng.standard_normal((n, 16, 128)).astype("float16") for _ in range(3)), causal=True,
+                                return_lse=True) for n in lengths]
+    with Server("--slots=1", f"--fault_script=run@{len(calls) + 1}=delay:2s") as server:
+        with tessera.Client(server.target) as client:
+            alone = [client.submit_all([call])[0].result() for call in calls]
+            together = [pending.result() for pending in client.submit_all(calls)]
+    largest = max(result.timing.batch_requests for result in together)
+    same = all(a.o.tobytes() == b.o.tobytes() and a.lse.tobytes() == b.lse.tobytes() for a, b in zip(alone, together))
+    if any(result.timing.batch_requests != 1 for result in alone) or largest < LARGE_BATCH or not same:
+        raise AssertionError(f"the same bits: {same}; the largest batch: {largest}, to be at least {LARGE_BATCH}")
+    return {"calls": len(calls), "bitwise_same": same, "largest_batch": largest}
 
 
 def device():
@@ -219,26 +233,8 @@ def trap():
         return loss(server)
 
 
-def devices():
-    """Two GPUs against one, and one of two lost."""
-    results = {}
-    for name, flag in (("one", "--device=0"), ("two", "--device=all")):
-        with Server(flag) as server:
-            results[name] = {
-                "long": loaded(server, f"--shape={S262144}", "--callers=12", "--connections=12", "--duration=6s",
-                               "--payloads=2", name=f"devices_{name}_long"),
-                "small": loaded(server, f"--shape={S16}", "--callers=128", "--connections=32", "--duration=4s",
-                                name=f"devices_{name}_small")}
-    with Server("--fault_script=0/run@500=sticky") as server:
-        results["loss"] = loaded(server, f"--shape={S128}", "--callers=64", "--connections=16", "--duration=4s",
-                                 "--attempts=4", "--verify=4", name="devices_loss")
-        metrics = server.metrics()
-        results["up"] = {name: value for name, value in metrics.items() if name.startswith("tessera_device_up")}
-    return results
-
-
-STEPS = [check, device, s128, s16, s4096, peer, idle, arena, sticky, trap, soak, bench]
-BY_NAME = {step.__name__: step for step in STEPS + [devices]}
+STEPS = [check, batches, device, s128, s16, s4096, peer, idle, arena, sticky, trap, soak, bench]
+BY_NAME = {step.__name__: step for step in STEPS + two_devices.STEPS}
 
 
 def main():

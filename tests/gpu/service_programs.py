@@ -1,4 +1,4 @@
-"""The packed programs: a server, loads of it, and the raw echo beside it.
+"""The packed programs: a server, loads of it, and the raw echo beside it; the shapes of the loads.
 
 PROGRAMS is what tests/gpu/service.sh packed, OUT where logs go.
 """
@@ -20,6 +20,12 @@ ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=str(PROGRAMS / "lib"))
 # Of each turn of a load, after a second of warm-up; turns of the server and of the echo alternate.
 TURN = "3s"
 TURNS = 2
+
+S16 = "s=16,heads=16,d=128,dtype=bf16,mask=causal"
+S128 = "s=128,heads=16,d=128,dtype=bf16,mask=causal"
+S4096 = "s=4096,heads=16,d=128,dtype=bf16,mask=full"
+
+REGIONS_ALLOWED = ("--allow-shared-memory", "--allow-cuda-ipc", "--max-region-bytes=4GiB")
 
 
 class Server:
@@ -70,12 +76,14 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def load(target, *flags, name):
-    """A run of tessera-load; its report, less the timeline and the configuration."""
+def load(target, *flags, name, gpu=None):
+    """A run of tessera-load; its report, less the timeline and the configuration. `gpu`: the only one that it sees, and so
+    the one where its regions are."""
     path = OUT / f"load_{name}.json"
     command = [str(PROGRAMS / "tessera-load"), f"--target={target}", f"--json={path}", "--progress=false", "--warm_up=1s",
                *flags]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    environment = ENVIRONMENT if gpu is None else dict(ENVIRONMENT, CUDA_VISIBLE_DEVICES=str(gpu))
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     (OUT / f"load_{name}.txt").write_text(" ".join(command) + "\n" + done.stdout + done.stderr)
     print(done.stdout[-1600:], done.stderr[-600:], flush=True)
     report = json.loads(path.read_text()) if path.exists() else {"targets": []}

@@ -1,5 +1,5 @@
 // The kernels of a server that is built for tests: after as many launches as TESSERA_TRAP_AFTER in the environment
-// says, the next one is a kernel that breaks the device.
+// says, the next one is a kernel that breaks the device. TESSERA_TRAP_DEVICE says which GPU; without it, each one.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -41,8 +41,13 @@ absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> MakeGpuBackend(int number) {
   if (text == nullptr || !absl::SimpleAtoi(text, &launches)) {
     return absl::InvalidArgumentError("TESSERA_TRAP_AFTER: not a number");
   }
+  const char* const only = std::getenv("TESSERA_TRAP_DEVICE");
+  int device = number;
+  if (only != nullptr && !absl::SimpleAtoi(only, &device)) {
+    return absl::InvalidArgumentError("TESSERA_TRAP_DEVICE: not a number");
+  }
   absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> backend = cuda::CreateCudaBackend(number);
-  if (!backend.ok()) return backend;
+  if (!backend.ok() || device != number) return backend;
   return std::make_unique<TrappingBackend>(*std::move(backend), launches);
 }
 

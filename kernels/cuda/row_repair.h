@@ -17,6 +17,9 @@
 
 namespace tessera::cuda {
 
+// Sums of so many keys are added up apart, so that rounding does not grow with the number of keys of a row.
+inline constexpr int32_t kSummedKeys = 64;
+
 // Computes the output of one row, writes column c to *place(c) and returns the row's LSE. By one whole warp; keys:
 // those that the row sees.
 template <typename Element, typename Place>
@@ -35,32 +38,41 @@ __device__ __noinline__ float RepairRow(const SequenceEntry& entry, int32_t toke
   }
   float m = -INFINITY, l = 0.0f;
   float score[1];
-  for (int32_t key = keys.begin; key < keys.end; ++key) {
-    const Element* k =
-        static_cast<const Element*>(entry.k) + key * entry.k_strides.token + kv_head * entry.k_strides.head;
-    const Element* v =
-        static_cast<const Element*>(entry.v) + key * entry.v_strides.token + kv_head * entry.v_strides.head;
-    score[0] = 0.0f;
+  for (int32_t first_key = keys.begin; first_key < keys.end; first_key += kSummedKeys) {
+    float block_l = 0.0f, block_output[kChunks] = {};
+    const int32_t end_key = min(keys.end, first_key + kSummedKeys);
+    for (int32_t key = first_key; key < end_key; ++key) {
+      const Element* k =
+          static_cast<const Element*>(entry.k) + key * entry.k_strides.token + kv_head * entry.k_strides.head;
+      const Element* v =
+          static_cast<const Element*>(entry.v) + key * entry.v_strides.token + kv_head * entry.v_strides.head;
+      score[0] = 0.0f;
 #pragma unroll
-    for (int c = 0; c < kChunks; ++c) {
-      const int column = 32 * c + lane;
-      if (column < head_dim) score[0] += query[c] * static_cast<float>(k[column]);
+      for (int c = 0; c < kChunks; ++c) {
+        const int column = 32 * c + lane;
+        if (column < head_dim) score[0] += query[c] * static_cast<float>(k[column]);
+      }
+#pragma unroll
+      for (int distance = 16; distance > 0; distance /= 2) score[0] += __shfl_xor_sync(0xffffffffu, score[0], distance);
+      score_map.Apply(score);
+      score[0] *= score_map.factor_log2;
+      const float next_m = fmaxf(m, score[0]);
+      const float offset = next_m == -INFINITY ? 0.0f : next_m;
+      const float rescale = ptx::Exp2(m - offset);
+      const float p = ptx::Exp2(score[0] - offset);
+      m = next_m;
+      l *= rescale;
+      block_l = block_l * rescale + p;
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c) {
+        const int column = 32 * c + lane;
+        output[c] *= rescale;
+        if (column < head_dim) block_output[c] = block_output[c] * rescale + p * static_cast<float>(v[column]);
+      }
     }
+    l += block_l;
 #pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) score[0] += __shfl_xor_sync(0xffffffffu, score[0], distance);
-    score_map.Apply(score);
-    score[0] *= score_map.factor_log2;
-    const float next_m = fmaxf(m, score[0]);
-    const float offset = next_m == -INFINITY ? 0.0f : next_m;
-    const float rescale = ptx::Exp2(m - offset);
-    const float p = ptx::Exp2(score[0] - offset);
-    m = next_m;
-    l = l * rescale + p;
-#pragma unroll
-    for (int c = 0; c < kChunks; ++c) {
-      const int column = 32 * c + lane;
-      if (column < head_dim) output[c] = output[c] * rescale + p * static_cast<float>(v[column]);
-    }
+    for (int c = 0; c < kChunks; ++c) output[c] += block_output[c];
   }
   const float inverse = l == 0.0f ? 0.0f : ptx::Reciprocal(l);
 #pragma unroll

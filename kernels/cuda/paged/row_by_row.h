@@ -14,6 +14,9 @@
 
 namespace tessera::cuda::paged {
 
+// Sums of so many keys are added up apart, so that rounding does not grow with the number of keys of a row.
+inline constexpr int32_t kSummedKeys = 64;
+
 // Stores what StoreRow would. By one whole warp.
 template <typename Element, typename Cached>
 __device__ __noinline__ void ComputeRow(const PagedLaunch& launch, const PagedWork& work, int row) {
@@ -36,33 +39,47 @@ __device__ __noinline__ void ComputeRow(const PagedLaunch& launch, const PagedWo
   const ScoreMap scores = work.scores;
   RowSums sums = {-INFINITY, 0.0f};
   const KeyRange keys = work.VisibleTo(launch, row);
-  for (int32_t key = keys.begin; key < keys.end; ++key) {
-    const int64_t at = KeyPlace(launch, entry, key) + work.kv_head * launch.page_strides.head;
-    const Cached* k = static_cast<const Cached*>(entry.k_pages) + at;
-    const Cached* v = static_cast<const Cached*>(entry.v_pages) + at;
-    float dot = 0.0f;
+  for (int32_t first_key = keys.begin; first_key < keys.end; first_key += kSummedKeys) {
+    float block_sum = 0.0f, block_output[kGroups][4] = {};
+    const int32_t end_key = min(keys.end, first_key + kSummedKeys);
+    for (int32_t key = first_key; key < end_key; ++key) {
+      const int64_t at = KeyPlace(launch, entry, key) + work.kv_head * launch.page_strides.head;
+      const Cached* k = static_cast<const Cached*>(entry.k_pages) + at;
+      const Cached* v = static_cast<const Cached*>(entry.v_pages) + at;
+      float dot = 0.0f;
 #pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
+      for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int column = 128 * group + first_column + i;
-        if (column < launch.head_dim) dot += query[group][i] * AsFloat(k[column]);
+        for (int i = 0; i < 4; ++i) {
+          const int column = 128 * group + first_column + i;
+          if (column < launch.head_dim) dot += query[group][i] * AsFloat(k[column]);
+        }
+      }
+#pragma unroll
+      for (int distance = 16; distance > 0; distance /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, distance);
+      const float score = ExactScore(scores, dot);
+      const float max = fmaxf(sums.max, score);
+      const float shrink = Shrink(sums.max, max, scores.factor_log2);
+      const float weight = Shrink(score, max, scores.factor_log2);
+      sums = {max, sums.sum * shrink};
+      block_sum = block_sum * shrink + weight;
+#pragma unroll
+      for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int column = 128 * group + first_column + i;
+          output[group][i] *= shrink;
+          if (column < launch.head_dim) {
+            block_output[group][i] = block_output[group][i] * shrink + weight * AsFloat(v[column]);
+          }
+        }
       }
     }
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, distance);
-    const float score = ExactScore(scores, dot);
-    const float max = fmaxf(sums.max, score);
-    const float shrink = Shrink(sums.max, max, scores.factor_log2);
-    const float weight = Shrink(score, max, scores.factor_log2);
-    sums = {max, sums.sum * shrink + weight};
+    sums.sum += block_sum;
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int column = 128 * group + first_column + i;
-        if (column < launch.head_dim) output[group][i] = output[group][i] * shrink + weight * AsFloat(v[column]);
-      }
+      for (int i = 0; i < 4; ++i) output[group][i] += block_output[group][i];
     }
   }
 #pragma unroll

@@ -75,7 +75,7 @@ def batches():
     lengths = [int(n) for n in rng.integers(1, 128, size=64)]
     calls = [tessera.AttendCall(*(rng.standard_normal((n, 16, 128)).astype("float16") for _ in range(3)), causal=True,
                                 return_lse=True) for n in lengths]
-    with Server("--slots=1", f"--fault_script=run@{len(calls) + 1}=delay:2s") as server:
+    with Server("--device=0", "--slots=1", f"--fault_script=run@{len(calls) + 1}=delay:2s") as server:
         with tessera.Client(server.target) as client:
             alone = [client.submit_all([call])[0].result() for call in calls]
             together = [pending.result() for pending in client.submit_all(calls)]

@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from service_programs import ENVIRONMENT, PROGRAMS, REGIONS_ALLOWED, S128, S4096, Server, load, loaded
+from service_programs import ENVIRONMENT, PROGRAMS, REGIONS_ALLOWED, S128, S4096, Server, load
 
 WARM_UP = 0.7  # s, after the last of the loads has begun
 WINDOW = 1.5
@@ -81,35 +81,50 @@ def devices():
             "small_both_over_one": small["requests_per_second"] / one["small"]["requests_per_second"]}
 
 
-def lose_one(server):
-    """GPU 0 breaks under a load of both, GPU 1 serves on: its own callers, too."""
-    result = loaded(server, f"--shape={S128}", "--callers=64", "--connections=16", "--duration=3s", "--attempts=4",
-                    "--verify=4", name="lose_one")
-    metrics = server.metrics()
-    up = [metrics[f'tessera_device_up{{device="{device}"}}'] for device in (0, 1)]
-    survivor = load(server.target, f"--shape={S128}", *BY_MEMORY, "--callers=8", "--connections=1", "--duration=1s",
-                    "--verify=4", name="lose_one_survivor", gpu=1)
-    bereft = load(server.target, f"--shape={S128}", *BY_MEMORY, "--callers=1", "--connections=1", "--duration=1s",
-                  name="lose_one_bereft", gpu=0)
-    outcome = {"load": result, "up": up, "survivor": survivor, "on_the_lost": bereft, "exit_code": server.process.poll()}
-    served = all(each["exit_code"] == 0 and each["server"]["ok"] > 0 and not each["server"]["failed"]
-                 and each["check"]["wrong_rows"] == 0 for each in (result, survivor))
-    if up != [0, 1] or not served or outcome["exit_code"] is not None or bereft["exit_code"] == 0:
-        raise AssertionError(f"one lost: {outcome}")
-    return outcome
+def whole(report):
+    """All calls of the load were served, and those looked at are right."""
+    return (report["exit_code"] == 0 and report["server"]["ok"] > 0 and not report["server"]["failed"]
+            and report["check"]["wrong_rows"] == 0)
+
+
+def loaded_while_it_breaks(target, *flags, name):
+    """Every call counts, from the first one on."""
+    return load(target, f"--shape={S128}", "--callers=64", "--connections=16", "--warm_up=0s", "--duration=4s", "--verify=4",
+                *flags, name=name)
 
 
 def devices_loss():
-    """By a script."""
-    with Server(*REGIONS_ALLOWED, "--fault_script=0/run@1800=sticky") as server:
-        return lose_one(server)
+    """GPU 0 is lost, by a script, under a load of both: GPU 1 serves on, callers that have their memory there, too."""
+    with Server(*REGIONS_ALLOWED, "--fault_script=0/run@1000=sticky") as server:
+        result = loaded_while_it_breaks(server.target, "--attempts=4", name="devices_loss")
+        metrics = server.metrics()
+        up = [metrics[f'tessera_device_up{{device="{device}"}}'] for device in (0, 1)]
+        at = (server.target, f"--shape={S128}", *BY_MEMORY, "--callers=8", "--connections=1", "--duration=1s")
+        on_the_other = load(*at, "--verify=4", name="devices_loss_other", gpu=1)
+        on_the_lost = load(*at, name="devices_loss_lost", gpu=0)
+        serves = server.process.poll() is None
+    outcome = {"load": result, "up": up, "regions_on_the_other": on_the_other, "regions_on_the_lost": on_the_lost}
+    if up != [0, 1] or not (serves and whole(result) and whole(on_the_other)) or on_the_lost["exit_code"] == 0:
+        raise AssertionError(f"{outcome}, serves: {serves}")
+    return outcome
 
 
 def devices_trap():
-    """By a kernel that traps."""
-    trapping = dict(ENVIRONMENT, TESSERA_TRAP_AFTER="1800", TESSERA_TRAP_DEVICE="0")
-    with Server(*REGIONS_ALLOWED, command=[str(PROGRAMS / "trapping_server")], environment=trapping) as server:
-        return lose_one(server)
+    """A kernel traps on GPU 0. After that CUDA fails every call of the process, on GPU 1 as well: a server of both ends.
+    Where each GPU has a server of its own, callers of both lose no call."""
+    trapping = dict(ENVIRONMENT, TESSERA_TRAP_AFTER="1000", TESSERA_TRAP_DEVICE="0")
+    trapping_server = {"command": [str(PROGRAMS / "trapping_server")], "environment": trapping}
+    with Server(**trapping_server) as server:
+        together = loaded_while_it_breaks(server.target, name="devices_trap_together")
+        together_exit = server.process.wait(15)
+    with Server("--device=0", **trapping_server) as doomed, Server("--device=1") as other:
+        apart = loaded_while_it_breaks(f"{doomed.target},{other.target}", "--attempts=4", name="devices_trap_apart")
+        apart_exit, serves = doomed.process.wait(15), other.process.poll() is None
+    outcome = {"one_server": {"load": together, "exit_code": together_exit},
+               "a_server_each": {"load": apart, "exit_code_of_the_lost": apart_exit}}
+    if (together_exit, apart_exit) != (70, 70) or not (serves and whole(apart)):
+        raise AssertionError(f"{outcome}, the other serves: {serves}")
+    return outcome
 
 
 STEPS = [devices, devices_loss, devices_trap]

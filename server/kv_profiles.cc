@@ -1,5 +1,6 @@
 #include "server/kv_profiles.h"
 
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "kernels/attention.h"
+#include "kernels/paged_attention.h"
 
 namespace tessera {
 namespace {
@@ -23,6 +25,16 @@ bool ParseDType(absl::string_view text, DType* dtype) {
   return false;
 }
 
+// False where the file cannot be read or holds anything but numbers.
+bool ReadScales(const std::string& path, std::vector<float>* scales) {
+  std::ifstream file(path);
+  if (!file.is_open()) return false;
+  for (std::string word; file >> word;) {
+    if (!absl::SimpleAtof(word, &scales->emplace_back())) return false;
+  }
+  return file.eof() && !scales->empty();
+}
+
 // False where there is no such key, or the value is not of its type.
 bool SetField(absl::string_view key, absl::string_view value, CacheProfile* profile) {
   if (key == "name") return profile->name = std::string(value), true;
@@ -30,6 +42,8 @@ bool SetField(absl::string_view key, absl::string_view value, CacheProfile* prof
   if (key == "kv_heads") return absl::SimpleAtoi(value, &profile->kv_heads);
   if (key == "head_dim") return absl::SimpleAtoi(value, &profile->head_dim);
   if (key == "dtype") return ParseDType(value, &profile->dtype);
+  if (key == "kv_dtype") return profile->float8 = value == Name(CacheDType::kFloat8);
+  if (key == "kv_scales") return ReadScales(std::string(value), &profile->kv_scales);
   if (key == "page_tokens") return absl::SimpleAtoi(value, &profile->page_tokens);
   if (key == "pages") return absl::SimpleAtoi(value, &profile->pages);
   if (key == "max_tokens") return absl::SimpleAtoi(value, &profile->max_tokens);
@@ -51,7 +65,8 @@ absl::StatusOr<std::vector<CacheProfile>> ParseCacheProfiles(absl::string_view t
       if (!SetField(absl::StripAsciiWhitespace(key_and_value.first), absl::StripAsciiWhitespace(key_and_value.second),
                     &profile)) {
         return absl::InvalidArgumentError(
-            absl::StrCat("kv_profiles: profile ", profiles.size(), ": \"", field, "\" is no key=value that is known"));
+            absl::StrCat("kv_profiles: profile ", profiles.size(), ": \"", field,
+                         "\" is no key=value that is known, or names no file of numbers"));
       }
     }
     profiles.push_back(std::move(profile));

@@ -1,9 +1,12 @@
 #include "server/kv_profiles.h"
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tessera {
@@ -32,6 +35,32 @@ TEST(KvProfilesTest, EveryFieldIsRead) {
   EXPECT_EQ((*profiles)[1].page_tokens, CacheProfile().page_tokens);
 }
 
+TEST(KvProfilesTest, ScalesOfFloat8AreAFile) {
+  const std::string path = ::testing::TempDir() + "/kv_profiles_test.scales";
+  std::ofstream(path) << "0.5 1 2e-3\n4\n";
+  const auto profiles = ParseCacheProfiles("name=a,kv_heads=2,pages=1,kv_dtype=float8_e4m3,kv_scales=" + path);
+  ASSERT_TRUE(profiles.ok()) << profiles.status();
+  CacheProfile profile = profiles->front();
+  EXPECT_EQ(profile.kv_dtype(), CacheDType::kFloat8);
+  EXPECT_THAT(profile.kv_scales, ::testing::ElementsAre(0.5f, 1.0f, 2e-3f, 4.0f));
+  EXPECT_TRUE(Validate(profile).ok());
+  EXPECT_EQ(profile.page_bytes(), 2 * profile.page_tokens * 2 * 128);
+
+  profile.layers = 2;
+  EXPECT_TRUE(absl::StrContains(Validate(profile).message(), "kv_scales: 4 scales, of")) << Validate(profile);
+  profile.layers = 1;
+  profile.kv_scales[3] = 0;
+  EXPECT_TRUE(absl::StrContains(Validate(profile).message(), "kv_scales: 0 is not")) << Validate(profile);
+  profile.kv_scales[3] = 1;
+  profile.float8 = false;
+  EXPECT_TRUE(absl::StrContains(Validate(profile).message(), "only fp8")) << Validate(profile);
+
+  std::ofstream(path) << "1 2 three 4";
+  EXPECT_FALSE(ParseCacheProfiles("name=a,kv_scales=" + path).ok());
+  std::filesystem::remove(path);
+  EXPECT_FALSE(ParseCacheProfiles("name=a,kv_scales=" + path).ok());
+}
+
 TEST(KvProfilesTest, NothingIsNoProfile) {
   const auto profiles = ParseCacheProfiles("");
   ASSERT_TRUE(profiles.ok());
@@ -40,7 +69,7 @@ TEST(KvProfilesTest, NothingIsNoProfile) {
 
 TEST(KvProfilesTest, WhatDoesNotParseIsNamed) {
   for (const char* text : {"name=a,pages", "name=a,pages=x", "name=a,page=3", "name=a,dtype=fp4", "name=a,lease=5",
-                           "name=a,,pages=3", "name=a,kv_heads=99999999999"}) {
+                           "name=a,kv_dtype=float16", "name=a,,pages=3", "name=a,kv_heads=99999999999"}) {
     const absl::Status status = ParseCacheProfiles(text).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
     EXPECT_TRUE(absl::StrContains(status.message(), "kv_profiles: profile 0")) << status;

@@ -50,11 +50,12 @@ struct BatchItem {
 // One Extend call of a batch: what is done to pages before rows are appended, its bytes, and views. Layers, page
 // numbers and tables are good as long as the call.
 struct ExtendItem {
-  absl::Span<const MemoryFill> fills;         // all of them first, of all items
-  absl::Span<const MemoryCopy> copies;        // then these
-  absl::Span<const std::byte> input;          // q, k, v
-  absl::Span<std::byte> output;               // o, LSE
-  absl::Span<const PagedSequence> sequences;  // layers in the pages' region, tables in host memory, the rest as above
+  absl::Span<const MemoryFill> fills;   // all of them first, of all items
+  absl::Span<const MemoryCopy> copies;  // then these
+  absl::Span<const std::byte> input;    // q, k, v
+  absl::Span<std::byte> output;         // o, LSE
+  // Layers in the pages' region; their scales, and tables, in host memory; the rest as above.
+  absl::Span<const PagedSequence> sequences;
 };
 
 // Durations of a batch's stages; zero where a device has no such stage.

@@ -1,9 +1,10 @@
 #include "server/request/cache_profile.h"
 
 #include <bit>
+#include <cmath>
+#include <cstddef>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/paged_attention.h"
 #include "server/cache/page.h"
 
 namespace tessera {
@@ -44,6 +45,17 @@ absl::Status Validate(const CacheProfile& profile) {
   }
   if (profile.page_bytes() > kMaxBytes / profile.pages)
     return refuse("pages: they take more than ", kMaxBytes, " bytes");
+  if (!profile.kv_scales.empty()) {
+    const auto needed = static_cast<size_t>(profile.layers) * 2 * static_cast<size_t>(profile.kv_heads);
+    if (!profile.float8) return refuse("kv_scales: only fp8 has scales");
+    if (profile.kv_scales.size() != needed) {
+      return refuse("kv_scales: ", profile.kv_scales.size(), " scales, of K's and V's heads in all layers there are ",
+                    needed);
+    }
+    for (const float scale : profile.kv_scales) {
+      if (!(scale > 0 && std::isfinite(scale))) return refuse("kv_scales: ", scale, " is not positive and finite");
+    }
+  }
   if (!(profile.tenant_share > 0 && profile.tenant_share <= 1)) {
     return refuse("tenant_share: ", profile.tenant_share, " is not above 0 and at most 1");
   }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/attention.h"
 #include "kernels/paged_attention.h"
 #include "server/cache/cache_step.h"
 #include "server/cache/page.h"
@@ -28,7 +29,7 @@ class PageStore {
   // What kernels are told of the pages, with what a call asks for. REQUIRES: of the profile's dtype, heads and
   // head_dim.
   PagedParams ParamsFor(const AttentionParams& attention) const;
-  // REQUIRES: 0 <= layer < profile.layers.
+  // Its scales are in host memory, for as long as the store. REQUIRES: 0 <= layer < profile.layers.
   PagedLayer layer(int32_t layer) const;
 
   // REQUIRES, of both: pages on the device.
@@ -42,7 +43,8 @@ class PageStore {
   const int layers_;
   const int32_t kv_heads_;
   const int32_t head_dim_;
-  const DType dtype_;
+  const CacheDType kv_dtype_;
+  const std::vector<float> scales_;  // [layers, 2, kv_heads] of fp8, else empty
   const int64_t page_tokens_;
   const int64_t plane_bytes_;
   const int64_t page_bytes_;

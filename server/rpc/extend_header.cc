@@ -5,20 +5,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "kernels/paged_attention.h"
 #include "server/rpc/attend_header.h"
 #include "server/rpc/count.h"
 
 namespace tessera {
 namespace {
 
-v1::DataType ToMessage(DType dtype) {
+v1::DataType ToMessage(CacheDType dtype) {
   switch (dtype) {
-    case DType::kFloat32:
+    case CacheDType::kFloat32:
       return v1::DATA_TYPE_FLOAT32;
-    case DType::kFloat16:
+    case CacheDType::kFloat16:
       return v1::DATA_TYPE_FLOAT16;
-    case DType::kBFloat16:
+    case CacheDType::kBFloat16:
       return v1::DATA_TYPE_BFLOAT16;
+    case CacheDType::kFloat8:
+      return v1::DATA_TYPE_FLOAT8_E4M3;
   }
   return v1::DATA_TYPE_UNSPECIFIED;
 }
@@ -77,7 +80,8 @@ v1::CacheProfile ToMessage(const CacheProfile& profile) {
   message.set_layers(static_cast<uint32_t>(profile.layers));
   message.set_kv_heads(static_cast<uint32_t>(profile.kv_heads));
   message.set_head_dim(static_cast<uint32_t>(profile.head_dim));
-  message.set_dtype(ToMessage(profile.dtype));
+  message.set_dtype(ToMessage(CacheDTypeFor(profile.dtype)));
+  message.set_kv_dtype(ToMessage(profile.kv_dtype()));
   message.set_page_tokens(static_cast<uint32_t>(profile.page_tokens));
   message.set_pages(static_cast<uint32_t>(profile.pages));
   message.set_max_tokens(static_cast<uint64_t>(profile.max_tokens));

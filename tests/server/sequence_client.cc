@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/types/span.h"
+#include "kernels/float8.h"
 #include "kernels/reference/reference.h"
 #include "tests/server/attend_messages.h"
 
@@ -19,6 +21,22 @@ constexpr double kWrong = std::numeric_limits<double>::infinity();
 // Of k, or v, of one token.
 size_t RowElements(const CacheProfile& profile) {
   return static_cast<size_t>(profile.kv_heads) * static_cast<size_t>(profile.head_dim);
+}
+
+// As the server keeps them: rows of one layer's K (plane 0) or V (plane 1).
+void AppendKept(const CacheProfile& profile, uint32_t layer, int plane, absl::Span<const float> rows,
+                std::vector<float>* kept) {
+  if (!profile.float8) {
+    kept->insert(kept->end(), rows.begin(), rows.end());
+    return;
+  }
+  const auto heads = static_cast<size_t>(profile.kv_heads);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const size_t head = i / static_cast<size_t>(profile.head_dim) % heads;
+    const float scale =
+        profile.kv_scales.empty() ? 1.0f : profile.kv_scales[(layer * 2 + static_cast<size_t>(plane)) * heads + head];
+    kept->push_back(ToFloat(ToFloat8(rows[i] / scale)) * scale);
+  }
 }
 
 double Difference(double expected, double actual) {
@@ -168,12 +186,10 @@ void SequenceClient::Note(const std::vector<KnownEntry>& entries, const v1::Exte
   const std::vector<float> v = Floats(request.v());
   size_t at = 0;
   for (const KnownEntry& entry : entries) {
-    const size_t end = at + entry.append_tokens * row;
-    std::vector<float>& known_k = entry.sequence->k[entry.layer];
-    std::vector<float>& known_v = entry.sequence->v[entry.layer];
-    known_k.insert(known_k.end(), k.begin() + static_cast<ptrdiff_t>(at), k.begin() + static_cast<ptrdiff_t>(end));
-    known_v.insert(known_v.end(), v.begin() + static_cast<ptrdiff_t>(at), v.begin() + static_cast<ptrdiff_t>(end));
-    at = end;
+    const size_t elements = entry.append_tokens * row;
+    AppendKept(profile_, entry.layer, 0, absl::MakeConstSpan(k).subspan(at, elements), &entry.sequence->k[entry.layer]);
+    AppendKept(profile_, entry.layer, 1, absl::MakeConstSpan(v).subspan(at, elements), &entry.sequence->v[entry.layer]);
+    at += elements;
   }
 }
 

@@ -1,4 +1,5 @@
 // Resident sequences over a real socket: every answer against the definition in double.
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -113,6 +114,30 @@ TEST_F(SequenceTest, ForksShareUntilTheyAreWritten) {
   EXPECT_EQ(UsedPages(server), 0);
   KnownSequence none;
   EXPECT_EQ(client.Fork(whole, &none).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(SequenceTest, Float8KeepsEachHeadByItsScale) {
+  CacheProfile profile = Profile();
+  profile.float8 = true;
+  // Some are so small that most of what they scale is cut off at the largest value.
+  for (int i = 0; i < 2 * 2 * 2; ++i) profile.kv_scales.push_back(std::ldexp(1.25f, 3 - 2 * i));
+  TestServer server("", Config(profile));
+  SequenceClient client(server.channel(), profile, "a", seed_);
+  KnownSequence trunk = client.Create();
+  ASSERT_LT(client.Extend({{&trunk, 0, 19, 19}, {&trunk, 1, 19, 19}}), kTolerance);
+  KnownSequence fork;
+  ASSERT_TRUE(client.Fork(trunk, &fork, 11).ok());
+  for (int step = 0; step < 8; ++step) {
+    for (uint32_t layer = 0; layer < 2; ++layer) {
+      ASSERT_LT(client.Extend({{&fork, layer}, {&trunk, layer}}), kTolerance) << step;
+    }
+  }
+  ASSERT_TRUE(client.Truncate(trunk, 3).ok());
+  ASSERT_LT(client.Extend({{&trunk, 1, 5, 5}, {&fork, 1, 2, 0}}), kTolerance);
+  v1::GetSequenceResponse info;
+  ASSERT_TRUE(client.Get(trunk.handle, &info).ok());
+  EXPECT_EQ(info.profile().dtype(), v1::DATA_TYPE_FLOAT32);
+  EXPECT_EQ(info.profile().kv_dtype(), v1::DATA_TYPE_FLOAT8_E4M3);
 }
 
 TEST_F(SequenceTest, TruncateRollsBack) {

@@ -43,7 +43,10 @@ type CacheProfile struct {
 	// Longest sequence, in tokens.
 	MaxTokens uint64 `protobuf:"varint,8,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
 	// How long a sequence lives without being used, in milliseconds.
-	LeaseMs       uint64 `protobuf:"varint,9,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	LeaseMs uint64 `protobuf:"varint,9,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// As what k and v are kept: dtype itself, or FLOAT8_E4M3 with a scale for each layer's and key head's k, and v. The
+	// scales are the server's operator's to set.
+	KvDtype       DataType `protobuf:"varint,10,opt,name=kv_dtype,json=kvDtype,proto3,enum=tessera.v1.DataType" json:"kv_dtype,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -139,6 +142,13 @@ func (x *CacheProfile) GetLeaseMs() uint64 {
 		return x.LeaseMs
 	}
 	return 0
+}
+
+func (x *CacheProfile) GetKvDtype() DataType {
+	if x != nil {
+		return x.KvDtype
+	}
+	return DataType_DATA_TYPE_UNSPECIFIED
 }
 
 // INVALID_ARGUMENT for a profile that the server does not have and for a count of 0 or beyond any quota;
@@ -1181,7 +1191,7 @@ var File_tessera_v1_sequence_proto protoreflect.FileDescriptor
 const file_tessera_v1_sequence_proto_rawDesc = "" +
 	"\n" +
 	"\x19tessera/v1/sequence.proto\x12\n" +
-	"tessera.v1\x1a\x1atessera/v1/attention.proto\x1a\x17tessera/v1/tensor.proto\"\x8d\x02\n" +
+	"tessera.v1\x1a\x1atessera/v1/attention.proto\x1a\x17tessera/v1/tensor.proto\"\xbe\x02\n" +
 	"\fCacheProfile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06layers\x18\x02 \x01(\rR\x06layers\x12\x19\n" +
@@ -1193,7 +1203,9 @@ const file_tessera_v1_sequence_proto_rawDesc = "" +
 	"\x05pages\x18\a \x01(\rR\x05pages\x12\x1d\n" +
 	"\n" +
 	"max_tokens\x18\b \x01(\x04R\tmaxTokens\x12\x19\n" +
-	"\blease_ms\x18\t \x01(\x04R\aleaseMs\"W\n" +
+	"\blease_ms\x18\t \x01(\x04R\aleaseMs\x12/\n" +
+	"\bkv_dtype\x18\n" +
+	" \x01(\x0e2\x14.tessera.v1.DataTypeR\akvDtype\"W\n" +
 	"\x16CreateSequencesRequest\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\rH\x00R\x05count\x88\x01\x01B\b\n" +
@@ -1309,35 +1321,36 @@ var file_tessera_v1_sequence_proto_goTypes = []any{
 }
 var file_tessera_v1_sequence_proto_depIdxs = []int32{
 	18, // 0: tessera.v1.CacheProfile.dtype:type_name -> tessera.v1.DataType
-	0,  // 1: tessera.v1.CreateSequencesResponse.profile:type_name -> tessera.v1.CacheProfile
-	3,  // 2: tessera.v1.ExtendHeader.entries:type_name -> tessera.v1.ExtendEntry
-	19, // 3: tessera.v1.ExtendHeader.options:type_name -> tessera.v1.AttentionOptions
-	4,  // 4: tessera.v1.ExtendRequest.header:type_name -> tessera.v1.ExtendHeader
-	20, // 5: tessera.v1.ExtendResult.timing:type_name -> tessera.v1.Timing
-	6,  // 6: tessera.v1.ExtendResponse.result:type_name -> tessera.v1.ExtendResult
-	4,  // 7: tessera.v1.ExtendStreamRequest.header:type_name -> tessera.v1.ExtendHeader
-	6,  // 8: tessera.v1.ExtendStreamResponse.result:type_name -> tessera.v1.ExtendResult
-	21, // 9: tessera.v1.ExtendStreamResponse.status:type_name -> tessera.v1.CallStatus
-	0,  // 10: tessera.v1.GetSequenceResponse.profile:type_name -> tessera.v1.CacheProfile
-	1,  // 11: tessera.v1.SequenceService.CreateSequences:input_type -> tessera.v1.CreateSequencesRequest
-	5,  // 12: tessera.v1.SequenceService.Extend:input_type -> tessera.v1.ExtendRequest
-	8,  // 13: tessera.v1.SequenceService.ExtendStream:input_type -> tessera.v1.ExtendStreamRequest
-	10, // 14: tessera.v1.SequenceService.ForkSequence:input_type -> tessera.v1.ForkSequenceRequest
-	12, // 15: tessera.v1.SequenceService.TruncateSequence:input_type -> tessera.v1.TruncateSequenceRequest
-	14, // 16: tessera.v1.SequenceService.ReleaseSequences:input_type -> tessera.v1.ReleaseSequencesRequest
-	16, // 17: tessera.v1.SequenceService.GetSequence:input_type -> tessera.v1.GetSequenceRequest
-	2,  // 18: tessera.v1.SequenceService.CreateSequences:output_type -> tessera.v1.CreateSequencesResponse
-	7,  // 19: tessera.v1.SequenceService.Extend:output_type -> tessera.v1.ExtendResponse
-	9,  // 20: tessera.v1.SequenceService.ExtendStream:output_type -> tessera.v1.ExtendStreamResponse
-	11, // 21: tessera.v1.SequenceService.ForkSequence:output_type -> tessera.v1.ForkSequenceResponse
-	13, // 22: tessera.v1.SequenceService.TruncateSequence:output_type -> tessera.v1.TruncateSequenceResponse
-	15, // 23: tessera.v1.SequenceService.ReleaseSequences:output_type -> tessera.v1.ReleaseSequencesResponse
-	17, // 24: tessera.v1.SequenceService.GetSequence:output_type -> tessera.v1.GetSequenceResponse
-	18, // [18:25] is the sub-list for method output_type
-	11, // [11:18] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	18, // 1: tessera.v1.CacheProfile.kv_dtype:type_name -> tessera.v1.DataType
+	0,  // 2: tessera.v1.CreateSequencesResponse.profile:type_name -> tessera.v1.CacheProfile
+	3,  // 3: tessera.v1.ExtendHeader.entries:type_name -> tessera.v1.ExtendEntry
+	19, // 4: tessera.v1.ExtendHeader.options:type_name -> tessera.v1.AttentionOptions
+	4,  // 5: tessera.v1.ExtendRequest.header:type_name -> tessera.v1.ExtendHeader
+	20, // 6: tessera.v1.ExtendResult.timing:type_name -> tessera.v1.Timing
+	6,  // 7: tessera.v1.ExtendResponse.result:type_name -> tessera.v1.ExtendResult
+	4,  // 8: tessera.v1.ExtendStreamRequest.header:type_name -> tessera.v1.ExtendHeader
+	6,  // 9: tessera.v1.ExtendStreamResponse.result:type_name -> tessera.v1.ExtendResult
+	21, // 10: tessera.v1.ExtendStreamResponse.status:type_name -> tessera.v1.CallStatus
+	0,  // 11: tessera.v1.GetSequenceResponse.profile:type_name -> tessera.v1.CacheProfile
+	1,  // 12: tessera.v1.SequenceService.CreateSequences:input_type -> tessera.v1.CreateSequencesRequest
+	5,  // 13: tessera.v1.SequenceService.Extend:input_type -> tessera.v1.ExtendRequest
+	8,  // 14: tessera.v1.SequenceService.ExtendStream:input_type -> tessera.v1.ExtendStreamRequest
+	10, // 15: tessera.v1.SequenceService.ForkSequence:input_type -> tessera.v1.ForkSequenceRequest
+	12, // 16: tessera.v1.SequenceService.TruncateSequence:input_type -> tessera.v1.TruncateSequenceRequest
+	14, // 17: tessera.v1.SequenceService.ReleaseSequences:input_type -> tessera.v1.ReleaseSequencesRequest
+	16, // 18: tessera.v1.SequenceService.GetSequence:input_type -> tessera.v1.GetSequenceRequest
+	2,  // 19: tessera.v1.SequenceService.CreateSequences:output_type -> tessera.v1.CreateSequencesResponse
+	7,  // 20: tessera.v1.SequenceService.Extend:output_type -> tessera.v1.ExtendResponse
+	9,  // 21: tessera.v1.SequenceService.ExtendStream:output_type -> tessera.v1.ExtendStreamResponse
+	11, // 22: tessera.v1.SequenceService.ForkSequence:output_type -> tessera.v1.ForkSequenceResponse
+	13, // 23: tessera.v1.SequenceService.TruncateSequence:output_type -> tessera.v1.TruncateSequenceResponse
+	15, // 24: tessera.v1.SequenceService.ReleaseSequences:output_type -> tessera.v1.ReleaseSequencesResponse
+	17, // 25: tessera.v1.SequenceService.GetSequence:output_type -> tessera.v1.GetSequenceResponse
+	19, // [19:26] is the sub-list for method output_type
+	12, // [12:19] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_tessera_v1_sequence_proto_init() }

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Element type of q, k, v and o. Elements are little-endian.
+// Element type of a tensor. Elements are little-endian.
 type DataType int32
 
 const (
@@ -35,6 +35,8 @@ const (
 	DataType_DATA_TYPE_FLOAT16 DataType = 2
 	// bfloat16, 2 bytes.
 	DataType_DATA_TYPE_BFLOAT16 DataType = 3
+	// fp8 e4m3, 1 byte: no infinity, largest value 448. Only as what a cache profile keeps; refused elsewhere.
+	DataType_DATA_TYPE_FLOAT8_E4M3 DataType = 4
 )
 
 // Enum value maps for DataType.
@@ -44,12 +46,14 @@ var (
 		1: "DATA_TYPE_FLOAT32",
 		2: "DATA_TYPE_FLOAT16",
 		3: "DATA_TYPE_BFLOAT16",
+		4: "DATA_TYPE_FLOAT8_E4M3",
 	}
 	DataType_value = map[string]int32{
 		"DATA_TYPE_UNSPECIFIED": 0,
 		"DATA_TYPE_FLOAT32":     1,
 		"DATA_TYPE_FLOAT16":     2,
 		"DATA_TYPE_BFLOAT16":    3,
+		"DATA_TYPE_FLOAT8_E4M3": 4,
 	}
 )
 
@@ -362,12 +366,13 @@ const file_tessera_v1_tensor_proto_rawDesc = "" +
 	"\n" +
 	"return_lse\x18\x04 \x01(\bR\treturnLse\x120\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x14.tessera.v1.PriorityR\bpriorityB\b\n" +
-	"\x06_scale*k\n" +
+	"\x06_scale*\x86\x01\n" +
 	"\bDataType\x12\x19\n" +
 	"\x15DATA_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11DATA_TYPE_FLOAT32\x10\x01\x12\x15\n" +
 	"\x11DATA_TYPE_FLOAT16\x10\x02\x12\x16\n" +
-	"\x12DATA_TYPE_BFLOAT16\x10\x03*e\n" +
+	"\x12DATA_TYPE_BFLOAT16\x10\x03\x12\x19\n" +
+	"\x15DATA_TYPE_FLOAT8_E4M3\x10\x04*e\n" +
 	"\bMaskKind\x12\x19\n" +
 	"\x15MASK_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMASK_KIND_FULL\x10\x01\x12\x14\n" +

@@ -67,6 +67,7 @@ def test_prefill_decode_fork_and_rollback(keeper: LiveServer, rng: np.random.Gen
     with tessera.Client(keeper.target) as client, client.create_sequences("small")[0] as trunk:
         assert trunk.profile.layers == LAYERS
         assert trunk.profile.dtype == "float32"
+        assert trunk.profile.kv_dtype == "float32"
         local = Local()
         for tokens in (11, 1, 1, 6):
             for layer in range(LAYERS):
@@ -104,6 +105,48 @@ def test_many_steps_in_one_call(keeper: LiveServer, rng: np.random.Generator) ->
         for sequence in sequences:
             sequence.release()
             sequence.release()
+
+
+def test_a_stream_takes_steps_ahead_of_their_answers(keeper: LiveServer, rng: np.random.Generator) -> None:
+    local = [Local(), Local()]
+    sent = []
+    with tessera.Client(keeper.target) as client, client.extend_stream() as stream:
+        sequences = client.create_sequences("small", 2)
+        for tokens in (5, 1, 1, 3, 1):
+            for layer in range(LAYERS):
+                for sequence, rows in zip(sequences, local):
+                    q, k, v = make(rng, tokens, Q_HEADS), make(rng, tokens, KV_HEADS), make(rng, tokens, KV_HEADS)
+                    rows.k[layer] = np.concatenate([rows.k[layer], k])
+                    rows.v[layer] = np.concatenate([rows.v[layer], v])
+                    pending = stream.submit([tessera.Step(sequence, layer, q, k, v)], return_lse=True)
+                    sent.append((rows.cut(len(rows.k[layer])), layer, q, pending))
+        for rows, layer, q, pending in sent:
+            answer = pending.result()
+            assert answer.lengths == [len(rows.k[layer])]
+            assert answer.lse is not None
+            assert answer.lse[0].shape == q.shape[:2]
+            check(rows, layer, q, answer.o[0])
+        sequences[0].release()
+        gone = stream.submit([tessera.Step(sequences[0], 0, make(rng, 1, Q_HEADS))])
+        assert isinstance(gone.exception(), tessera.NotFoundError)
+        sequences[1].release()
+
+
+def test_a_stream_ends_with_its_client(keeper: LiveServer, rng: np.random.Generator) -> None:
+    client = tessera.Client(keeper.target)
+    stream = client.extend_stream()
+    (sequence,) = client.create_sequences("small")
+    step = tessera.Step(sequence, 0, make(rng, 1, Q_HEADS))
+    assert stream.submit([step]).result().lengths == [0]
+    withdrawn = stream.submit([step])
+    withdrawn.cancel()
+    assert withdrawn.done()
+    sequence.release()
+    client.close()
+    assert isinstance(stream.submit([step]).exception(), tessera.CancelledError)
+    stream.close()
+    with pytest.raises(tessera.CancelledError):
+        client.extend_stream()
 
 
 def test_failures_have_classes(keeper: LiveServer, rng: np.random.Generator) -> None:

@@ -18,8 +18,9 @@ from tessera.errors import (
     UnavailableError,
     UnimplementedError,
 )
+from tessera.extend_stream import ExtendStream
 from tessera.options import Priority, Window
-from tessera.pending import PendingAttention
+from tessera.pending import PendingAttention, PendingExtension
 from tessera.regions import Region, RegionSession
 from tessera.security import Tls
 from tessera.sequences import Extension, Profile, ResidentSequence, SequenceInfo, Step
@@ -33,12 +34,14 @@ __all__ = [
     "Client",
     "DeadlineExceededError",
     "Error",
+    "ExtendStream",
     "Extension",
     "FailedPreconditionError",
     "InternalError",
     "InvalidArgumentError",
     "NotFoundError",
     "PendingAttention",
+    "PendingExtension",
     "PermissionDeniedError",
     "Priority",
     "Profile",

@@ -17,6 +17,7 @@ from tessera import dtypes, errors
 from tessera.call import AttendCall, Attention
 from tessera.connections import Connections, Generation
 from tessera.deadlines import Deadlines
+from tessera.extend_stream import ExtendStream
 from tessera.options import Priority, Window
 from tessera.pending import PendingAttention
 from tessera.security import FilePath, Tls
@@ -92,6 +93,7 @@ class Client:
         self._closed = False  # guarded by _lock; nothing is started once it is set
         self._largest_message: int | None = None  # guarded by _lock; None: the server has not been asked
         self._transfers: set[Transfer] = set()  # guarded by _lock; those not done
+        self._extend_streams: set[ExtendStream] = set()  # guarded by _lock; those not ended
 
     def attend(
         self,
@@ -228,6 +230,22 @@ class Client:
         )
         return call.parse(self._ask(SEQUENCE_SERVICE + "Extend", call.serialize(), timeout))
 
+    def extend_stream(self) -> ExtendStream:
+        """A stream of its own for steps that are sent ahead, without waiting for each other's answers. Close it, or use
+        it in `with`.
+        """
+        with self._lock:
+            generation = self._take()
+
+            def ended(stream: ExtendStream) -> None:
+                self._connections.give_back(generation)
+                with self._lock:
+                    self._extend_streams.discard(stream)
+
+            stream = ExtendStream(generation.channels[self._rotation.take()], self._transport, ended)
+            self._extend_streams.add(stream)
+        return stream
+
     def server_info(self, *, timeout: float | None = None) -> server_pb2.GetServerInfoResponse:
         """Version, backend, devices, limits and occupancy of the server."""
         request = server_pb2.GetServerInfoRequest()
@@ -264,11 +282,14 @@ class Client:
         with self._lock:
             self._closed = True
             transfers = list(self._transfers)
+            extend_streams = list(self._extend_streams)
         # All of them before the first one's thread is free for another.
         for transfer in transfers:
             transfer.forbid()
         for transfer in transfers:
             transfer.cancel()
+        for stream in extend_streams:
+            stream.close()
         self._executor.shutdown()
         self._deadlines.close()
         for channel in self._connections.all():

@@ -1,15 +1,19 @@
-"""The future of a submitted call."""
+"""The futures of submitted calls."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import TypeVar
 
 from tessera.call import Attention
+from tessera.sequences import Extension
+
+Result = TypeVar("Result")
 
 
-class PendingAttention(Future[Attention]):
+class Pending(Future[Result]):
     """A call in flight. `cancel` withdraws it from the server, whether it waits or runs there.
 
     Callbacks run on the client's own threads: they must be short, and must not close the client.
@@ -29,7 +33,7 @@ class PendingAttention(Future[Attention]):
             self._take_outcome()
         return cancelled
 
-    def settle(self, outcome: Attention | Exception) -> None:
+    def settle(self, outcome: Result | Exception) -> None:
         """Ends the call. Of several outcomes the first counts, and none after a cancellation. For the client alone."""
         if not self._take_outcome():
             return
@@ -45,3 +49,11 @@ class PendingAttention(Future[Attention]):
         # The work is over, and what it held (the answer's message, the caller's arrays) may go.
         self._withdraw = None
         return self.set_running_or_notify_cancel()
+
+
+class PendingAttention(Pending[Attention]):
+    """Of Client.submit."""
+
+
+class PendingExtension(Pending[Extension]):
+    """Of ExtendStream.submit. A call that is cancelled may have been done all the same."""

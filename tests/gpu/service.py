@@ -3,7 +3,7 @@
     service.py PROGRAMS OUT [STEP...]
 
 PROGRAMS is what tests/gpu/service.sh packed. Every step's result goes into OUT/service.json as soon as it is there;
-without steps, all run but those of two_devices.py, which need two GPUs. A figure is one run's.
+without steps, all run but `decode` and those of two_devices.py, which need two GPUs. A figure is one run's.
 """
 
 import json
@@ -84,6 +84,25 @@ def batches():
     if any(result.timing.batch_requests != 1 for result in alone) or largest < LARGE_BATCH or not same:
         raise AssertionError(f"the same bits: {same}; the largest batch: {largest}, to be at least {LARGE_BATCH}")
     return {"calls": len(calls), "bitwise_same": same, "largest_batch": largest}
+
+
+def decode():
+    """A language model whose keys and values the server keeps: the same tokens as with attention computed here, for every
+    type of pages. Its weights are PROGRAMS/smollm2.gguf, SmolLM2-135M-Instruct's, if that is there, otherwise random.
+    """
+    example = [sys.executable, str(HERE.parents[1] / "client/python/examples/decode/smollm.py")]
+    gguf, scales = PROGRAMS / "smollm2.gguf", f"--scales={OUT / 'scales.txt'}"
+    weights = f"--gguf={gguf}" if gguf.exists() else "--random"
+    flag = subprocess.run([*example, "flag", scales, weights], capture_output=True, text=True, check=True).stdout.strip()
+    with Server(flag) as server:
+        done = subprocess.run([*example, "run", f"--target={server.target}", scales, weights], capture_output=True, text=True)
+        metrics = server.metrics()
+    (OUT / "decode.txt").write_text(done.stdout + done.stderr)
+    print(done.stdout, done.stderr[-2000:], flush=True)
+    used = sum(value for name, value in metrics.items() if name.startswith("tessera_kv_pages") and '"used"' in name)
+    if done.returncode or used:
+        raise AssertionError(f"exit code {done.returncode}, {used:.0f} pages in use at the end; see decode.txt")
+    return {"weights": weights, "output": done.stdout.splitlines()}
 
 
 def device():
@@ -234,7 +253,7 @@ def trap():
 
 
 STEPS = [check, batches, device, s128, s16, s4096, peer, idle, arena, sticky, trap, soak, bench]
-BY_NAME = {step.__name__: step for step in STEPS + two_devices.STEPS}
+BY_NAME = {step.__name__: step for step in [*STEPS, decode, *two_devices.STEPS]}
 
 
 def main():

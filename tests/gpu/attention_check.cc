@@ -53,6 +53,7 @@ int Main(int argc, char** argv) {
   const bool stores_scores = family == "standard";
   std::vector<DType> dtypes = {DType::kFloat16, DType::kBFloat16};
   if (family != "sm90a") dtypes.push_back(DType::kFloat32);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what a run that is cut off has found stays in its log
   std::printf("family %s, seed %llu\n", family.c_str(), static_cast<unsigned long long>(seed));
   std::mt19937_64 random(seed);
 

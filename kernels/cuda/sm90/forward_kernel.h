@@ -32,7 +32,7 @@ __device__ __forceinline__ void InitBarriers(SharedStorage<Traits>& storage) {
     ptx::BarrierInit(&storage.v_empty[stage], Traits::kConsumerWarps);
   }
   for (int slot = 0; slot < kTileSlots; ++slot) {
-    ptx::BarrierInit(&storage.tile_full[slot], 1);
+    ptx::BarrierInit(&storage.tile_full[slot], 32);
     ptx::BarrierInit(&storage.tile_empty[slot], Traits::kConsumerWarps + (Traits::kStagesOutput ? 3 : 2));
   }
   ptx::BarrierInit(&storage.tile_wanted, 1);

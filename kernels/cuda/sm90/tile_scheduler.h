@@ -45,9 +45,9 @@ class TileScheduler {
     return storage_.tile[slot_.index()];
   }
 
+  // Every lane arrives for what it wrote itself.
   __device__ void PublishSlot() {
-    __syncwarp();
-    if (Lane() == 0) ptx::BarrierArrive(&storage_.tile_full[slot_.index()]);
+    ptx::BarrierArrive(&storage_.tile_full[slot_.index()]);
     slot_.Advance();
   }
 

@@ -144,6 +144,36 @@ absl::Status ReadMessageField(const Tag& tag, SliceReader& reader, DecodedExtend
   }
 }
 
+absl::Status ReadMessageField(const Tag& tag, SliceReader& reader, DecodedExtendResponse* out) {
+  switch (tag.field) {
+    case v1::ExtendResponse::kResultFieldNumber:
+      return ReadField(tag, reader, &out->result);
+    case v1::ExtendResponse::kOFieldNumber:
+      return ReadField(tag, reader, &out->o);
+    case v1::ExtendResponse::kLseFieldNumber:
+      return ReadField(tag, reader, &out->lse);
+    default:
+      return reader.Skip(tag);
+  }
+}
+
+absl::Status ReadMessageField(const Tag& tag, SliceReader& reader, DecodedExtendStreamResponse* out) {
+  switch (tag.field) {
+    case v1::ExtendStreamResponse::kIdFieldNumber:
+      return ReadField(tag, reader, &out->id);
+    case v1::ExtendStreamResponse::kResultFieldNumber:
+      return ReadField(tag, reader, &out->result);
+    case v1::ExtendStreamResponse::kStatusFieldNumber:
+      return ReadField(tag, reader, &out->status);
+    case v1::ExtendStreamResponse::kOFieldNumber:
+      return ReadField(tag, reader, &out->o);
+    case v1::ExtendStreamResponse::kLseFieldNumber:
+      return ReadField(tag, reader, &out->lse);
+    default:
+      return reader.Skip(tag);
+  }
+}
+
 template <typename Decoded>
 absl::StatusOr<Decoded> Decode(std::vector<grpc::Slice> slices) {
   Decoded out;
@@ -215,6 +245,20 @@ absl::StatusOr<DecodedExtendStreamRequest> DecodeExtendStreamRequest(std::vector
 }
 absl::StatusOr<DecodedExtendStreamRequest> DecodeExtendStreamRequest(const grpc::ByteBuffer& buffer) {
   return Decode<DecodedExtendStreamRequest>(buffer);
+}
+
+absl::StatusOr<DecodedExtendResponse> DecodeExtendResponse(std::vector<grpc::Slice> slices) {
+  return Decode<DecodedExtendResponse>(std::move(slices));
+}
+absl::StatusOr<DecodedExtendResponse> DecodeExtendResponse(const grpc::ByteBuffer& buffer) {
+  return Decode<DecodedExtendResponse>(buffer);
+}
+
+absl::StatusOr<DecodedExtendStreamResponse> DecodeExtendStreamResponse(std::vector<grpc::Slice> slices) {
+  return Decode<DecodedExtendStreamResponse>(std::move(slices));
+}
+absl::StatusOr<DecodedExtendStreamResponse> DecodeExtendStreamResponse(const grpc::ByteBuffer& buffer) {
+  return Decode<DecodedExtendStreamResponse>(buffer);
 }
 
 }  // namespace tessera::wire

@@ -1,5 +1,5 @@
-// Takes the messages of AttentionService, and the requests of SequenceService that carry tensors, apart without copying
-// those.
+// Takes the messages of AttentionService, and those of SequenceService that carry tensors, apart without copying
+// tensors.
 //
 // Each Decode function accepts what protobuf's own parser would, with these exceptions, all INVALID_ARGUMENT: a known
 // field with a wrong wire type, a group, and sub-messages above SliceReader::kMaxSubmessageBytes. Fields may come in
@@ -86,6 +86,18 @@ struct DecodedExtendStreamRequest : DecodedExtendRequest {
   bool cancel = false;
 };
 
+struct DecodedExtendResponse {
+  SliceList slices;
+  std::optional<v1::ExtendResult> result;
+  PayloadRef o;
+  PayloadRef lse;
+};
+
+struct DecodedExtendStreamResponse : DecodedExtendResponse {
+  uint64_t id = 0;
+  std::optional<v1::CallStatus> status;
+};
+
 // The slices that `buffer` consists of, by reference.
 absl::StatusOr<std::vector<grpc::Slice>> Slices(const grpc::ByteBuffer& buffer);
 
@@ -106,6 +118,12 @@ absl::StatusOr<DecodedExtendRequest> DecodeExtendRequest(const grpc::ByteBuffer&
 
 absl::StatusOr<DecodedExtendStreamRequest> DecodeExtendStreamRequest(std::vector<grpc::Slice> slices);
 absl::StatusOr<DecodedExtendStreamRequest> DecodeExtendStreamRequest(const grpc::ByteBuffer& buffer);
+
+absl::StatusOr<DecodedExtendResponse> DecodeExtendResponse(std::vector<grpc::Slice> slices);
+absl::StatusOr<DecodedExtendResponse> DecodeExtendResponse(const grpc::ByteBuffer& buffer);
+
+absl::StatusOr<DecodedExtendStreamResponse> DecodeExtendStreamResponse(std::vector<grpc::Slice> slices);
+absl::StatusOr<DecodedExtendStreamResponse> DecodeExtendStreamResponse(const grpc::ByteBuffer& buffer);
 
 }  // namespace tessera::wire
 

@@ -102,6 +102,22 @@ grpc::ByteBuffer EncodeAttendStreamResponse(const v1::AttendStreamResponse& mess
   return Encode(message, {{v1::AttendStreamResponse::kPayloadFieldNumber, payload}});
 }
 
+grpc::ByteBuffer EncodeExtendRequest(const v1::ExtendRequest& message, PayloadSlices q, PayloadSlices k,
+                                     PayloadSlices v) {
+  ABSL_RAW_CHECK(message.q().empty() && message.k().empty() && message.v().empty(), "payload is given apart");
+  return Encode(message, {{v1::ExtendRequest::kQFieldNumber, q},
+                          {v1::ExtendRequest::kKFieldNumber, k},
+                          {v1::ExtendRequest::kVFieldNumber, v}});
+}
+
+grpc::ByteBuffer EncodeExtendStreamRequest(const v1::ExtendStreamRequest& message, PayloadSlices q, PayloadSlices k,
+                                           PayloadSlices v) {
+  ABSL_RAW_CHECK(message.q().empty() && message.k().empty() && message.v().empty(), "payload is given apart");
+  return Encode(message, {{v1::ExtendStreamRequest::kQFieldNumber, q},
+                          {v1::ExtendStreamRequest::kKFieldNumber, k},
+                          {v1::ExtendStreamRequest::kVFieldNumber, v}});
+}
+
 grpc::ByteBuffer EncodeExtendResponse(const v1::ExtendResponse& message, PayloadSlices o, PayloadSlices lse) {
   ABSL_RAW_CHECK(message.o().empty() && message.lse().empty(), "payload is given apart");
   return Encode(message, {{v1::ExtendResponse::kOFieldNumber, o}, {v1::ExtendResponse::kLseFieldNumber, lse}});

@@ -1,6 +1,5 @@
-// Puts the messages of AttentionService, and the answers of SequenceService that carry tensors, together without
-// copying tensors: the small fields are serialized into a slice of their own, and the payload slices follow as they
-// are.
+// Puts the messages of AttentionService, and those of SequenceService that carry tensors, together without copying
+// tensors: the small fields are serialized into a slice of their own, and the payload slices follow as they are.
 //
 // Thread-safe, all of it. REQUIRES of each Encode function: the payload fields of the message are empty, and the
 // encoded message takes at most kMaxMessageBytes.
@@ -34,6 +33,10 @@ grpc::ByteBuffer EncodeAttendRequest(const v1::AttendRequest& message, PayloadSl
 grpc::ByteBuffer EncodeAttendResponse(const v1::AttendResponse& message, PayloadSlices o, PayloadSlices lse);
 grpc::ByteBuffer EncodeAttendStreamRequest(const v1::AttendStreamRequest& message, PayloadSlices payload);
 grpc::ByteBuffer EncodeAttendStreamResponse(const v1::AttendStreamResponse& message, PayloadSlices payload);
+grpc::ByteBuffer EncodeExtendRequest(const v1::ExtendRequest& message, PayloadSlices q, PayloadSlices k,
+                                     PayloadSlices v);
+grpc::ByteBuffer EncodeExtendStreamRequest(const v1::ExtendStreamRequest& message, PayloadSlices q, PayloadSlices k,
+                                           PayloadSlices v);
 grpc::ByteBuffer EncodeExtendResponse(const v1::ExtendResponse& message, PayloadSlices o, PayloadSlices lse);
 grpc::ByteBuffer EncodeExtendStreamResponse(const v1::ExtendStreamResponse& message, PayloadSlices o,
                                             PayloadSlices lse);

@@ -1,4 +1,4 @@
-// q, k, v of one attempt, as slices for gRPC.
+// The tensors of one attempt, laid end to end, as slices for gRPC.
 //
 // Above kCopyBelowBytes the slices alias the caller's memory, and the payload knows when gRPC has let go of the last of
 // them. Below, they are copies: a few microseconds buy a call that may end at once, whatever gRPC still holds.
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "client/cpp/tessera/timer_queue.h"
 #include "grpcpp/support/slice.h"
@@ -23,14 +24,16 @@ class RequestPayload {
  public:
   static constexpr int64_t kCopyBelowBytes = int64_t{64} << 10;
 
-  RequestPayload(absl::Span<const std::byte> q, absl::Span<const std::byte> k, absl::Span<const std::byte> v);
+  using Tensors = absl::InlinedVector<absl::Span<const std::byte>, 3>;
 
-  // Of q, k, v together.
+  explicit RequestPayload(Tensors tensors);
+
+  // Of all tensors together.
   int64_t size() const { return size_; }
   // True where slices refer to the caller's memory.
   bool aliases() const { return size_ >= kCopyBelowBytes; }
 
-  // Slices of the part [offset, offset + length) of q, k, v laid end to end. REQUIRES: it lies within size(), and
+  // Slices of the part [offset, offset + length) of the tensors laid end to end. REQUIRES: it lies within size(), and
   // Release has not been called. Thread-safe beside itself.
   std::vector<grpc::Slice> Slices(int64_t offset, int64_t length) const;
 
@@ -58,7 +61,7 @@ class RequestPayload {
     const std::shared_ptr<Gate> gate;
   };
 
-  const absl::Span<const std::byte> tensors_[3];
+  const Tensors tensors_;
   const int64_t size_;
   std::shared_ptr<Hold> hold_;  // null where slices are copies, and after Release
 };

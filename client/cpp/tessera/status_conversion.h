@@ -29,6 +29,22 @@ inline absl::Status UnavailableIfCancelled(absl::Status status) {
   return absl::UnavailableError(absl::StrCat("the server has cancelled the call: ", status.message()));
 }
 
+// What the end of a stream means for a call on it. Codes by which a server turns the stream itself away are passed on;
+// all others say that the connection or the server is lost.
+inline absl::Status LostStatus(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+    case grpc::StatusCode::UNIMPLEMENTED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return ToAbslStatus(status);
+    default:
+      return absl::UnavailableError(absl::StrCat("the stream has ended: ", status.error_message()));
+  }
+}
+
 // The two codes that a call is tried again for.
 inline bool IsRetryable(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kResourceExhausted;

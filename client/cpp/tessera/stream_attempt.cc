@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cpp/tessera/status_conversion.h"
+#include "client/cpp/tessera/wire_timeout.h"
 #include "proto/wire/attend_encode.h"
 #include "proto/wire/stripe_limits.h"
 
@@ -23,12 +24,6 @@ std::string RandomTransfer() {
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// 0 stands for no deadline on the wire, so that one that has just passed becomes 1.
-uint64_t MicrosecondsUntil(absl::Time deadline) {
-  if (deadline == absl::InfiniteFuture()) return 0;
-  return static_cast<uint64_t>(std::max<int64_t>(1, absl::ToInt64Microseconds(deadline - absl::Now())));
-}
-
 // Connections that a call is worth whose request or answer takes `bytes`.
 int CountParts(int64_t bytes, const AttemptContext& context) {
   if (bytes < context.options->stripe_threshold_bytes) return 1;
@@ -42,7 +37,7 @@ StreamAttempt::StreamAttempt(const AttemptContext& context, EndFn on_end)
     : context_(context),
       call_(*context.call),
       on_end_(std::move(on_end)),
-      payload_(call_.q, call_.k, call_.v),
+      payload_({call_.q, call_.k, call_.v}),
       answer_(call_.o, call_.lse),
       connections_(context.pool->Take(CountParts(std::max(payload_.size(), answer_.size()), context),
                                       payload_.size() + answer_.size())) {

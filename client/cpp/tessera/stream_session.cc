@@ -19,22 +19,6 @@ grpc::ByteBuffer Cancellation(uint64_t id) {
   return wire::EncodeAttendStreamRequest(message, {});
 }
 
-// What the end of a stream means for a call on it. Codes by which a server turns the stream itself away are passed on;
-// all others say that the connection or the server is lost.
-absl::Status LostStatus(const grpc::Status& status) {
-  switch (status.error_code()) {
-    case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-    case grpc::StatusCode::UNIMPLEMENTED:
-    case grpc::StatusCode::UNAUTHENTICATED:
-    case grpc::StatusCode::PERMISSION_DENIED:
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return ToAbslStatus(status);
-    default:
-      return absl::UnavailableError(absl::StrCat("the stream has ended: ", status.error_message()));
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<StreamSession> StreamSession::Open(grpc::GenericStub* stub, const std::string& tenant,

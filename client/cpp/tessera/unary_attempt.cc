@@ -8,14 +8,13 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/cpp/tessera/answer_buffer.h"
 #include "client/cpp/tessera/attempt.h"
 #include "client/cpp/tessera/request_payload.h"
+#include "client/cpp/tessera/retry_after.h"
 #include "client/cpp/tessera/status_conversion.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -27,18 +26,6 @@ namespace {
 
 constexpr char kMethod[] = "/tessera.v1.AttentionService/Attend";
 
-// Zero where the server names none.
-absl::Duration Pushback(const grpc::ClientContext& rpc) {
-  const auto& metadata = rpc.GetServerTrailingMetadata();
-  const auto found = metadata.find("grpc-retry-pushback-ms");
-  int64_t milliseconds = 0;
-  if (found == metadata.end() ||
-      !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &milliseconds)) {
-    return absl::ZeroDuration();
-  }
-  return absl::Milliseconds(std::max<int64_t>(0, milliseconds));
-}
-
 class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<UnaryAttempt> {
  public:
   UnaryAttempt(const AttemptContext& context, EndFn on_end)
@@ -48,7 +35,7 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
         several_servers_(context.several_servers),
         timers_(context.timers),
         on_end_(std::move(on_end)),
-        payload_(call_.q, call_.k, call_.v),
+        payload_({call_.q, call_.k, call_.v}),
         answer_(call_.o, call_.lse),
         bytes_(payload_.size() + answer_.size()) {
     absl::MutexLock lock(&mutex_);
@@ -97,7 +84,7 @@ class UnaryAttempt final : public Attempt, public std::enable_shared_from_this<U
       // With it goes the RPC, which may hold slices for a retry.
       absl::MutexLock lock(&mutex_);
       if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
-        end_.retry_after = Pushback(*rpc_);
+        end_.retry_after = PushbackOf(*rpc_);
         end_.retryable = end_.retry_after > absl::ZeroDuration();
       }
       rpc_.reset();

@@ -1,0 +1,87 @@
+// Attention over keys and values that stay on the server: start here.
+//
+//   auto session = tessera::SequenceSession::Connect("localhost:7171", {});
+//   auto sequences = (*session)->Create("profile", 8);
+//   tessera::ExtendCall call;                 // steps of these sequences, their tensors: extend_call.h
+//   absl::StatusOr<tessera::ExtendReply> reply = (*session)->Extend(call);
+//   auto beam = (*sequences)[0].Fork();       // resident_sequence.h
+//
+// docs/kv_cache.md has the rules of the server.
+#ifndef TESSERA_CLIENT_CPP_TESSERA_SEQUENCE_SESSION_H_
+#define TESSERA_CLIENT_CPP_TESSERA_SEQUENCE_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/cpp/tessera/attend_call.h"
+#include "client/cpp/tessera/extend_call.h"
+#include "client/cpp/tessera/extend_operation.h"
+#include "client/cpp/tessera/options.h"
+#include "client/cpp/tessera/resident_sequence.h"
+#include "client/cpp/tessera/timer_queue.h"
+
+namespace tessera {
+
+class SequenceConnection;
+
+// Thread-safe. Has options.connections connections to each server, a stream on each, and a thread for deadlines; calls
+// cost no thread of their own.
+class SequenceSession {
+ public:
+  // As Client::Connect. Of the options, connections, transport, default_timeout, tenant, retry, keepalive,
+  // stall_timeout, credentials and server_name count. INVALID_ARGUMENT for every_address: a sequence stays where it is.
+  static absl::StatusOr<std::unique_ptr<SequenceSession>> Connect(const std::string& target,
+                                                                  const ClientOptions& options);
+  SequenceSession(const SequenceSession&) = delete;
+  SequenceSession& operator=(const SequenceSession&) = delete;
+  // Withdraws the calls in flight and waits until their callbacks have run. REQUIRES: not called from a callback.
+  ~SequenceSession();
+
+  // Empty sequences of one of the server's profiles, all or none, and all on one connection: of the server that has the
+  // fewest of this session's, its connection with the fewest. Where that one is gone or full, another server is tried.
+  // RESOURCE_EXHAUSTED is tried again as options.retry says, where the server names a time.
+  absl::StatusOr<std::vector<ResidentSequence>> Create(absl::string_view profile, uint32_t count = 1,
+                                                       absl::Duration timeout = absl::ZeroDuration());
+
+  // Returns at once. `callback` runs exactly once, on a thread of gRPC's or of the session's, possibly before this
+  // returns; it must not block. It runs only when nobody reads or writes the call's tensors any more.
+  //
+  // Any number of calls may be under way. Those that name the same sequence are done in the order in which they were
+  // started, so that layer after layer and token after token may be sent ahead, as long as all sequences of a call are
+  // on one connection: those of one Create, and their forks. With Transport::kUnary there is no such order. Nothing is
+  // tried again: a later step may be there already.
+  CallHandle ExtendAsync(const ExtendCall& call, ExtendCallback callback);
+
+  // Waits for the answer. RESOURCE_EXHAUSTED is tried again as options.retry says, where the server names a time.
+  absl::StatusOr<ExtendReply> Extend(const ExtendCall& call);
+
+ private:
+  // Connections to one server.
+  using Server = std::vector<std::shared_ptr<SequenceConnection>>;
+
+  SequenceSession(const ClientOptions& options, std::vector<Server> servers);
+
+  // The connection that all steps of the call can go over. INVALID_ARGUMENT where there is none.
+  absl::StatusOr<std::shared_ptr<SequenceConnection>> Route(const ExtendCall& call) const;
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return operations_.empty(); }
+
+  const ClientOptions options_;
+  TimerQueue timers_;
+  const std::vector<Server> servers_;
+
+  absl::Mutex mutex_;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<ExtendOperation>> operations_ ABSL_GUARDED_BY(mutex_);
+  uint64_t started_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CLIENT_CPP_TESSERA_SEQUENCE_SESSION_H_

@@ -1,7 +1,8 @@
 # Libraries, all from the distribution's packages.
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED)
-find_package(Protobuf REQUIRED)
+# Finds protobuf, too, by whichever of CMake's two ways it was built with; found by the other one before, newer packages
+# refuse it.
 find_package(gRPC CONFIG REQUIRED)
 find_package(absl CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "server/region/shared_memory.h"
 
@@ -62,17 +61,7 @@ RegionHost::RegionHost(const RegionLimits& limits, double tenant_share, std::vec
     : limits_(limits),
       mappers_(std::move(mappers)),
       quota_({.regions = limits.max_regions, .bytes = limits.max_bytes}, PartOf(limits, tenant_share)),
-      thread_([this] { Run(); }) {}
-
-RegionHost::~RegionHost() {
-  ABSL_RAW_CHECK(std::this_thread::get_id() != thread_.get_id(), "a host is not destroyed by its own thread");
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  thread_.join();
-  ABSL_RAW_CHECK(quota_.in_use() == RegionQuota::Amount(), "a region host outlives its regions");
-}
+      tasks_(kThreads) {}
 
 void RegionHost::OpenSharedMemory(const std::string& tenant, uint64_t bytes, OpenedFn opened, GoneFn gone) {
   if (!limits_.allow_shared_memory) return opened(NotAllowed("shared_memory", "allow_shared_memory"));
@@ -85,10 +74,11 @@ void RegionHost::OpenSharedMemory(const std::string& tenant, uint64_t bytes, Ope
   if (!charge.ok()) return opened(charge.status());
   // A std::function wants to be copied, but this one runs once.
   auto held = std::make_shared<RegionQuota::Charge>(*std::move(charge));
-  Post([this, bytes, held = std::move(held), opened = std::move(opened), gone = std::move(gone)] {
-    absl::StatusOr<Opened> region = Create(static_cast<size_t>(bytes), std::move(*held), gone);
-    opened(std::move(region));  // by when a charge that came to nothing has been given back
-  });
+  tasks_.Post(tenant,
+              [this, tenant, bytes, held = std::move(held), opened = std::move(opened), gone = std::move(gone)] {
+                absl::StatusOr<Opened> region = Create(tenant, static_cast<size_t>(bytes), std::move(*held), gone);
+                opened(std::move(region));  // by when a charge that came to nothing has been given back
+              });
 }
 
 void RegionHost::OpenCudaMemory(const std::string& tenant, const CudaIpcHandle& handle, const DeviceUuid& device,
@@ -100,8 +90,9 @@ void RegionHost::OpenCudaMemory(const std::string& tenant, const CudaIpcHandle& 
   absl::StatusOr<RegionQuota::Charge> charge = quota_.Acquire(tenant, 0);
   if (!charge.ok()) return opened(charge.status());
   auto held = std::make_shared<RegionQuota::Charge>(*std::move(charge));
-  Post([this, index, handle, bytes, held = std::move(held), opened = std::move(opened), gone = std::move(gone)] {
-    absl::StatusOr<Opened> region = Import(index, handle, bytes, std::move(*held), gone);
+  tasks_.Post(tenant, [this, tenant, index, handle, bytes, held = std::move(held), opened = std::move(opened),
+                       gone = std::move(gone)] {
+    absl::StatusOr<Opened> region = Import(tenant, index, handle, bytes, std::move(*held), gone);
     opened(std::move(region));
   });
 }
@@ -112,16 +103,17 @@ bool RegionHost::allows_cuda_memory() const {
 }
 
 template <typename R>
-std::shared_ptr<MemoryRegion> RegionHost::Share(std::unique_ptr<R> region, GoneFn gone) {
-  return std::shared_ptr<MemoryRegion>(region.release(), [this, gone = std::move(gone)](MemoryRegion* last) {
-    Post([last, gone] {
+std::shared_ptr<MemoryRegion> RegionHost::Share(const std::string& tenant, std::unique_ptr<R> region, GoneFn gone) {
+  return std::shared_ptr<MemoryRegion>(region.release(), [this, tenant, gone = std::move(gone)](MemoryRegion* last) {
+    tasks_.Post(tenant, [last, gone] {
       delete last;
       gone();
     });
   });
 }
 
-absl::StatusOr<RegionHost::Opened> RegionHost::Create(size_t bytes, RegionQuota::Charge charge, GoneFn gone) {
+absl::StatusOr<RegionHost::Opened> RegionHost::Create(const std::string& tenant, size_t bytes,
+                                                      RegionQuota::Charge charge, GoneFn gone) {
   absl::StatusOr<std::unique_ptr<SharedMemory>> shared = SharedMemory::Create(bytes);
   if (!shared.ok()) return shared.status();
   std::unique_ptr<RegionMapper::Mapping> pin;
@@ -136,12 +128,13 @@ absl::StatusOr<RegionHost::Opened> RegionHost::Create(size_t bytes, RegionQuota:
   opened.path = (*shared)->path();
   opened.name = (*shared)->name();
   opened.region =
-      Share(std::make_unique<SharedMemoryRegion>(std::move(charge), *std::move(shared), bytes, std::move(pin)),
+      Share(tenant, std::make_unique<SharedMemoryRegion>(std::move(charge), *std::move(shared), bytes, std::move(pin)),
             std::move(gone));
   return opened;
 }
 
-absl::StatusOr<RegionHost::Opened> RegionHost::Import(int device, const CudaIpcHandle& handle, uint64_t bytes,
+absl::StatusOr<RegionHost::Opened> RegionHost::Import(const std::string& tenant, int device,
+                                                      const CudaIpcHandle& handle, uint64_t bytes,
                                                       RegionQuota::Charge charge, GoneFn gone) {
   absl::StatusOr<RegionMapper::Import> import = mappers_[static_cast<size_t>(device)]->Open(handle);
   if (!import.ok()) return import.status();
@@ -151,6 +144,7 @@ absl::StatusOr<RegionHost::Opened> RegionHost::Import(int device, const CudaIpcH
   }
   Opened opened;
   opened.region = Share(
+      tenant,
       std::make_unique<CudaMemoryRegion>(std::move(charge), *std::move(import), static_cast<size_t>(bytes), device),
       std::move(gone));
   return opened;
@@ -161,26 +155,6 @@ int RegionHost::DeviceOf(const DeviceUuid& uuid) const {
     if (mappers_[i] != nullptr && mappers_[i]->uuid() == uuid) return static_cast<int>(i);
   }
   return -1;
-}
-
-void RegionHost::Post(std::function<void()> task) {
-  absl::MutexLock lock(&mutex_);
-  tasks_.push_back(std::move(task));
-}
-
-void RegionHost::Run() {
-  const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !tasks_.empty(); };
-  while (true) {
-    std::function<void()> task;
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(&ready));
-      if (tasks_.empty()) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
-    }
-    task();
-  }
 }
 
 }  // namespace tessera

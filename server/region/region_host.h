@@ -4,20 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "server/region/region.h"
 #include "server/region/region_mapper.h"
 #include "server/region/region_quota.h"
+#include "server/region/tenant_tasks.h"
 
 namespace tessera {
 
@@ -28,9 +25,9 @@ struct RegionLimits {
   int64_t max_regions = 256;             // of either kind, all callers together
 };
 
-// Taking, pinning and mapping memory can take seconds, and so can giving it back. All of that happens on one thread of
-// this class's own, one region after the other: neither gRPC's threads nor the engine's ever wait for it. Thread-safe.
-// Outlives its regions.
+// Taking, pinning and mapping memory can take seconds, and so can giving it back. All of that happens on threads of
+// this class's own, for each tenant one region after the other: neither gRPC's threads nor the engine's ever wait for
+// it, nor one tenant for another's. Thread-safe. Outlives its regions.
 class RegionHost {
  public:
   // A region just opened. Path and name are those of SharedMemory, and empty of other memory.
@@ -39,9 +36,9 @@ class RegionHost {
     std::string path;
     std::string name;
   };
-  // Runs on the host's thread, or, where the region is refused at once, before the call returns.
+  // Runs on a thread of the host's, or, where the region is refused at once, before the call returns.
   using OpenedFn = std::function<void(absl::StatusOr<Opened>)>;
-  // Runs on the host's thread when the region's memory has been let go of.
+  // Runs on a thread of the host's when the region's memory has been let go of.
   using GoneFn = std::function<void()>;
 
   // `mappers`: of the server's devices, in the order of their indexes, null of one that is no GPU. `tenant_share`: the
@@ -50,7 +47,7 @@ class RegionHost {
   RegionHost(const RegionHost&) = delete;
   RegionHost& operator=(const RegionHost&) = delete;
   // Does what has been asked for. REQUIRES: every region has been let go of.
-  ~RegionHost();
+  ~RegionHost() = default;
 
   // FAILED_PRECONDITION where regions of the kind are not allowed here; INVALID_ARGUMENT for a size that can never be
   // had; RESOURCE_EXHAUSTED where it cannot be now. `gone` is not called for a region that was not opened.
@@ -66,25 +63,22 @@ class RegionHost {
   const RegionQuota& quota() const { return quota_; }
 
  private:
-  // Where a region leaves its memory when it is let go of: on the host's thread.
+  // Tenants whose regions are opened and closed at the same time.
+  static constexpr int kThreads = 4;
+
+  // Where a region leaves its memory when it is let go of: on a thread of the host's.
   template <typename R>
-  std::shared_ptr<MemoryRegion> Share(std::unique_ptr<R> region, GoneFn gone);
-  absl::StatusOr<Opened> Create(size_t bytes, RegionQuota::Charge charge, GoneFn gone);
-  absl::StatusOr<Opened> Import(int device, const CudaIpcHandle& handle, uint64_t bytes, RegionQuota::Charge charge,
-                                GoneFn gone);
+  std::shared_ptr<MemoryRegion> Share(const std::string& tenant, std::unique_ptr<R> region, GoneFn gone);
+  absl::StatusOr<Opened> Create(const std::string& tenant, size_t bytes, RegionQuota::Charge charge, GoneFn gone);
+  absl::StatusOr<Opened> Import(const std::string& tenant, int device, const CudaIpcHandle& handle, uint64_t bytes,
+                                RegionQuota::Charge charge, GoneFn gone);
   // The index of the device; -1 where there is none.
   int DeviceOf(const DeviceUuid& uuid) const;
-
-  void Post(std::function<void()> task);
-  void Run();
 
   const RegionLimits limits_;
   const std::vector<RegionMapper*> mappers_;
   RegionQuota quota_;
-  absl::Mutex mutex_;
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  TenantTasks tasks_;  // last, for what it has yet to do uses the others
 };
 
 }  // namespace tessera

@@ -1,6 +1,8 @@
 #include "server/region/region_host.h"
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -142,6 +144,38 @@ TEST(RegionHostTest, SharedMemoryIsPinnedWhereThereIsAGpu) {
   Opener second(&host);
   EXPECT_EQ(second.OpenSharedMemory(100).status(), mapper.pin_error);
   EXPECT_EQ(host.quota().in_use(), RegionQuota::Amount());
+}
+
+// Keeps the first caller waiting.
+class SlowMapper final : public RegionMapper {
+ public:
+  const DeviceUuid& uuid() const override { return kUuid; }
+  absl::StatusOr<std::unique_ptr<Mapping>> Pin(absl::Span<std::byte> /*memory*/) override {
+    if (!called_.exchange(true)) release.WaitForNotification();
+    return std::make_unique<Mapping>();
+  }
+  absl::StatusOr<Import> Open(const CudaIpcHandle& /*handle*/) override { return absl::InvalidArgumentError("none"); }
+
+  absl::Notification release;
+
+ private:
+  std::atomic<bool> called_ = false;
+};
+
+TEST(RegionHostTest, OneTenantsRegionsDoNotKeepAnotherWaiting) {
+  SlowMapper mapper;
+  RegionHost host(kAllowed, 1, {&mapper});
+  absl::Notification slow_opened;
+  host.OpenSharedMemory(
+      "slow", 1, [&](const absl::StatusOr<RegionHost::Opened>&) { slow_opened.Notify(); }, [] {});
+  Opener other(&host);
+  auto opened = other.OpenSharedMemory(1, "other");
+  EXPECT_TRUE(opened.ok()) << opened.status();
+  opened->region.reset();
+  other.AwaitGone();
+  EXPECT_FALSE(slow_opened.HasBeenNotified());
+  mapper.release.Notify();
+  slow_opened.WaitForNotification();
 }
 
 TEST(RegionHostTest, CudaMemoryIsWhatTheDeviceSaysItIs) {

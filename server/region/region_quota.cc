@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -29,6 +30,8 @@ RegionQuota::Charge::Charge(Charge&& other) noexcept
 RegionQuota::Charge::~Charge() {
   if (quota_ != nullptr) quota_->GiveBack(tenant_, bytes_);
 }
+
+RegionQuota::~RegionQuota() { ABSL_RAW_CHECK(in_use() == Amount(), "a quota outlives its charges"); }
 
 absl::StatusOr<RegionQuota::Charge> RegionQuota::Acquire(absl::string_view tenant, int64_t bytes) {
   const int64_t ever = std::min(most_.bytes, tenant_most_.bytes);

@@ -42,6 +42,8 @@ class RegionQuota {
   RegionQuota(Amount most, Amount tenant_most) : most_(most), tenant_most_(tenant_most) {}
   RegionQuota(const RegionQuota&) = delete;
   RegionQuota& operator=(const RegionQuota&) = delete;
+  // REQUIRES: everything has been given back.
+  ~RegionQuota();
 
   // For one region with `bytes` of shared memory. RESOURCE_EXHAUSTED where it does not fit now, INVALID_ARGUMENT where
   // it never will. REQUIRES: bytes >= 0.

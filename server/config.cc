@@ -155,7 +155,9 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckRange("max_batch_requests", config.scheduler.max_batch_jobs, 1, kMost),
            Validate(SchedulerOptionsFor(config, config.backend)),
            CheckShare("max_tenant_memory_share", config.attend.max_tenant_memory_share),
-           CheckRange("max_region_bytes", config.regions.max_bytes, 1, static_cast<int64_t>(SharedMemory::kMostBytes)),
+           // A region has whole pages.
+           CheckRange("max_region_bytes", config.regions.max_bytes, static_cast<int64_t>(SharedMemory::PageBytes()),
+                      static_cast<int64_t>(SharedMemory::kMostBytes)),
            CheckRange("max_regions", config.regions.max_regions, 1, 1 << 16),
            CheckPositive("assembly_timeout", config.attend.assembly_timeout),
            CheckPositive("max_assembly_time", config.attend.max_assembly_time),

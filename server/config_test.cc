@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/region/shared_memory.h"
 
 namespace tessera {
 namespace {
@@ -116,6 +117,19 @@ TEST(ConfigTest, ShareOfATenantIsAPart) {
   for (const double share : {0.0, -1.0, 1.1, 0.0 / 0.0}) {
     config.attend.max_tenant_memory_share = share;
     EXPECT_EQ(ValidateConfig(config).code(), absl::StatusCode::kInvalidArgument) << share;
+  }
+}
+
+TEST(ConfigTest, RegionsHaveRoomForAPage) {
+  ServerConfig config;
+  const auto page = static_cast<int64_t>(SharedMemory::PageBytes());
+  config.regions.max_bytes = page;
+  EXPECT_EQ(ValidateConfig(config), absl::OkStatus());
+  for (const int64_t bytes : {int64_t{1}, page - 1}) {
+    config.regions.max_bytes = bytes;
+    const absl::Status status = ValidateConfig(config);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bytes;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("max_region_bytes"));
   }
 }
 

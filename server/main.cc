@@ -2,7 +2,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "server/clock/clock.h"
 #include "server/exit_watchdog.h"
+#include "server/file_bounds.h"
 #include "server/flags.h"
 #include "server/grpc_log.h"
 #include "server/heap.h"
@@ -68,28 +68,26 @@ class Ending {
   bool lost_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// What the process needs beside its connections: pollers, logs, scrapes, devices.
-constexpr rlim_t kOtherFiles = 64;
-
-// Connections are file descriptors: takes as many as the system gives without asking for more. The bound on connections
-// that leaves room for everything else.
-int BoundedByFiles(const ServerConfig& config) {
-  const int max_connections = config.max_connections;
-  // A region has one until its caller has opened it.
-  const int64_t regions = config.regions.allow_shared_memory ? config.regions.max_regions : 0;
-  const rlim_t other_files =
-      kOtherFiles + (config.health_address.empty() ? 0 : HealthPort::kMaxConnections) + static_cast<rlim_t>(regions);
+// Connections and regions are file descriptors: takes as many as the system gives without asking for more, and lowers
+// the bounds to those.
+void FitToFiles(ServerConfig* config) {
   rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return max_connections;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   if (limit.rlim_cur != limit.rlim_max) {
     const rlimit raised = {limit.rlim_max, limit.rlim_max};
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   }
-  if (limit.rlim_cur >= static_cast<rlim_t>(max_connections) + other_files) return max_connections;
-  const int bound = std::max(1, static_cast<int>(limit.rlim_cur) - static_cast<int>(other_files));
-  Log(LogLevel::kWarning, "connections_bounded_by_file_limit",
-      {{"file_limit", limit.rlim_cur}, {"max_connections", bound}});
-  return bound;
+  const FileBounds bounds = BoundByFiles(*config, limit.rlim_cur);
+  if (bounds.max_connections != config->max_connections) {
+    Log(LogLevel::kWarning, "connections_bounded_by_file_limit",
+        {{"file_limit", limit.rlim_cur}, {"max_connections", bounds.max_connections}});
+  }
+  if (bounds.max_regions != config->regions.max_regions) {
+    Log(LogLevel::kWarning, "regions_bounded_by_file_limit",
+        {{"file_limit", limit.rlim_cur}, {"max_regions", bounds.max_regions}});
+  }
+  config->max_connections = bounds.max_connections;
+  config->regions.max_regions = bounds.max_regions;
 }
 
 int Fail(const absl::Status& status) {
@@ -135,7 +133,7 @@ int Serve(ServerConfig config) {
     Log(LogLevel::kInfo, "stop_requested", {{"signal", signal}});
     ending.Stop();
   });
-  config.max_connections = BoundedByFiles(config);
+  FitToFiles(&config);
 
   const absl::StatusOr<std::vector<std::unique_ptr<Device>>> devices = OpenDevices(config);
   if (!devices.ok()) return Fail(devices.status());

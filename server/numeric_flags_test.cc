@@ -48,7 +48,7 @@ const std::vector<Row>& Table() {
       {"max_assembly_time", {"1ns", "inf"}, {"0"}},
       {"send_timeout", {"1ns", "inf"}, {"0"}},
       {"max_tenant_memory_share", {"1e-300", "1"}, {"0", "1.0000001"}},
-      {"max_region_bytes", {"1", "64TiB"}, {"0", "70368744177665"}},
+      {"max_region_bytes", {"64KiB", "64TiB"}, {"0", "1", "70368744177665"}},
       {"max_regions", {"1", "65536"}, {"0", "65537"}},
       {"max_queue_requests", {"1", "2147483647"}, {"0", "2147483648"}},
       {"max_queue_bytes", {"1", kMost}, {"0"}},

@@ -23,14 +23,13 @@ class WithoutPlugins final : public grpc::ServerBuilderOption {
 constexpr int kMaxMessageBytes = 4 << 10;
 constexpr size_t kTransportBytes = size_t{16} << 20;
 constexpr int kMaxConcurrentStreams = 16;
-// Whoever connects for each probe and forgets to close leaves room for the next one.
-constexpr int kMaxIdleMs = 60 * 1000;
 // A probe sends its first bytes at once.
 constexpr int kHandshakeTimeoutMs = 2 * 1000;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HealthPort>> HealthPort::Open(const std::string& address, RpcObserver* observer) {
+absl::StatusOr<std::unique_ptr<HealthPort>> HealthPort::Open(const std::string& address, RpcObserver* observer,
+                                                             absl::Duration max_idle) {
   absl::StatusOr<ListeningSockets> sockets = ListeningSockets::Open(address);
   if (!sockets.ok()) return sockets.status();
   std::unique_ptr<HealthPort> health(new HealthPort(*std::move(sockets), observer));
@@ -41,7 +40,7 @@ absl::StatusOr<std::unique_ptr<HealthPort>> HealthPort::Open(const std::string& 
   quota.Resize(kTransportBytes);
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxIdleMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(absl::ToInt64Milliseconds(max_idle)));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(

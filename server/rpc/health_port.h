@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server.h"
@@ -15,17 +16,20 @@
 namespace tessera {
 
 // For probes that can neither do TLS nor show a token, such as Kubernetes'. There is no other service on it, no more
-// than kMaxConnections connections, and none that has been without a call for a minute.
+// than kMaxConnections connections, and none that has been without a call for kMaxIdle: those that say nothing keep
+// probes waiting for less than it takes to give a server up.
 class HealthPort {
  public:
+  static constexpr size_t kMaxConnections = 64;
+  static constexpr absl::Duration kMaxIdle = absl::Seconds(5);
+
   // Serves at once; services are unknown until they are set. UNAVAILABLE where the port cannot be had. The observer, of
   // connections that are refused, outlives this. REQUIRES: gRPC's default health service is on.
-  static absl::StatusOr<std::unique_ptr<HealthPort>> Open(const std::string& address, RpcObserver* observer);
+  static absl::StatusOr<std::unique_ptr<HealthPort>> Open(const std::string& address, RpcObserver* observer,
+                                                          absl::Duration max_idle = kMaxIdle);
   HealthPort(const HealthPort&) = delete;
   HealthPort& operator=(const HealthPort&) = delete;
   ~HealthPort();
-
-  static constexpr size_t kMaxConnections = 64;
 
   int port() const { return listener_.port(); }
   grpc::HealthCheckServiceInterface* service() { return server_->GetHealthCheckService(); }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "proto/wire/attend_encode.h"
 
@@ -20,24 +21,30 @@ absl::Status CheckRange(absl::string_view name, int64_t value, int64_t least, in
   return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, ", outside ", least, " to ", most));
 }
 
-// Resolvers read a port above 65535 as another one: 65537 as 1.
-absl::Status CheckPort(absl::string_view target) {
+// Resolvers read a port above 65535 as another one, 65537 as 1, and -1 as 65535; of a name with a space in it they say
+// only that there is none.
+absl::Status CheckTarget(absl::string_view target) {
   if (absl::StartsWith(target, "unix")) return absl::OkStatus();
+  if (std::any_of(target.begin(), target.end(), absl::ascii_isspace)) {
+    return absl::InvalidArgumentError(absl::StrCat("target is \"", target, "\", which has a space within"));
+  }
   const size_t colon = target.rfind(':');
   if (colon == absl::string_view::npos) return absl::OkStatus();
-  const absl::string_view digits = target.substr(colon + 1);
+  absl::string_view digits = target.substr(colon + 1);
+  const bool has_sign = absl::ConsumePrefix(&digits, "-") || absl::ConsumePrefix(&digits, "+");
   if (digits.empty() || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit)) return absl::OkStatus();
   int port = 0;
-  if (absl::SimpleAtoi(digits, &port) && port <= 65535) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("target is ", target, ", whose port is above 65535"));
+  if (!has_sign && absl::SimpleAtoi(digits, &port) && port <= 65535) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("target is ", target, ", whose port is not from 0 to 65535"));
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<Endpoint>> ParseTarget(const std::string& target, const ClientOptions& options) {
   std::vector<Endpoint> endpoints;
-  for (const absl::string_view one : absl::StrSplit(target, ',')) {
-    if (absl::Status status = CheckPort(one); !status.ok()) return status;
+  for (absl::string_view one : absl::StrSplit(target, ',')) {
+    one = absl::StripAsciiWhitespace(one);
+    if (absl::Status status = CheckTarget(one); !status.ok()) return status;
     endpoints.push_back({std::string(one), ""});
   }
   if (endpoints.size() > 1 && std::any_of(endpoints.begin(), endpoints.end(),

@@ -388,10 +388,12 @@ TEST(ClientTest, TakesTheLongestTimes) {
 
 TEST(ClientTest, RefusesPortsThatWouldBeReadAsOthers) {
   for (const char* target : {"localhost:65536", "127.0.0.1:70000", "dns:///a:99999999999999999999",
-                             "ipv4:1.2.3.4:65536", "ipv4:1.2.3.4:65536,1.2.3.5:1"}) {
+                             "ipv4:1.2.3.4:65536", "ipv4:1.2.3.4:65536,1.2.3.5:1", "127.0.0.1:-1", "127.0.0.1:+1",
+                             "127.0.0.1:-65536", "dns:///a:-1", "[::1]:-1"}) {
     EXPECT_EQ(Client::Connect(target, {}).status().code(), absl::StatusCode::kInvalidArgument) << target;
   }
-  for (const char* target : {"localhost:65535", "localhost", "localhost:http", "unix:/tmp/a:70000", "[::1]:7171"}) {
+  for (const char* target : {"localhost:65535", "localhost", "localhost:http", "unix:/tmp/a:70000", "unix:/tmp/a b:-1",
+                             "[::1]:7171", "a-1:1"}) {
     EXPECT_EQ(Client::Connect(target, {}).status(), absl::OkStatus()) << target;
   }
 }

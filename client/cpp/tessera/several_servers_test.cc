@@ -7,8 +7,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "client/cpp/tessera/client.h"
+#include "client/cpp/tessera/client_checks.h"
 #include "client/cpp/tessera/client_test_call.h"
 #include "client/cpp/tessera/client_test_server.h"
+#include "client/cpp/tessera/endpoint.h"
 #include "client/cpp/tessera/fake_server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -145,9 +147,15 @@ TEST(SeveralServersNameTest, ANameWithoutAddressesIsUnavailable) {
 }
 
 TEST(SeveralServersListTest, ListsWithHolesAreRefused) {
-  for (const char* target : {"a:1,", ",a:1", "a:1,,b:1", "a:1,b:65536"}) {
+  for (const char* target : {"a:1,", ",a:1", "a:1,,b:1", "a:1, ,b:1", "a:1,b:65536", "a:1,b c:1", "a:1 b:1"}) {
     EXPECT_EQ(Client::Connect(target, {}).status().code(), absl::StatusCode::kInvalidArgument) << target;
   }
+}
+
+TEST(SeveralServersListTest, SpacesAroundAServerAreNoPartOfItsName) {
+  const absl::StatusOr<std::vector<Endpoint>> servers = ParseTarget(" a:1, b:2 ,\tc:3", {});
+  ASSERT_TRUE(servers.ok()) << servers.status();
+  EXPECT_EQ(*servers, (std::vector<Endpoint>{{"a:1", ""}, {"b:2", ""}, {"c:3", ""}}));
 }
 
 }  // namespace

@@ -382,16 +382,51 @@ def test_settings_out_of_range(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["localhost:65536", "127.0.0.1:70000", "ipv4:1.2.3.4:65536,1.2.3.5:1", "a:" + "9" * 9999]
+    "target",
+    [
+        "localhost:65536",
+        "127.0.0.1:70000",
+        "127.0.0.1:-1",
+        "127.0.0.1:+1",
+        "ipv4:1.2.3.4:65536,1.2.3.5:1",
+        "ipv4:1.2.3.4:-1,1.2.3.5:1",
+        "a:" + "9" * 9999,
+    ],
 )
 def test_ports_that_would_be_read_as_others(target: str) -> None:
-    with pytest.raises(ValueError, match="at most 65535"):
-        tessera.Client(target)
-    with pytest.raises(ValueError, match="at most 65535"):
-        tessera.AsyncClient(target)
+    for client in (tessera.Client, tessera.AsyncClient, tessera.RegionSession):
+        with pytest.raises(ValueError, match="from 0 to 65535"):
+            client(target)
 
 
-@pytest.mark.parametrize("target", ["localhost:065535", "localhost", "unix:/tmp/a:70000", "[::1]:7171"])
+@pytest.mark.parametrize(
+    ("target", "complaint"),
+    [
+        ("localhost:1,localhost:2", "a list"),
+        ("localhost:1, localhost:2", "space"),
+        ("localhost :1", "space"),
+        (["localhost:1", "localhost:2"], "one server"),
+        (None, "one server"),
+    ],
+)
+def test_targets_that_name_no_server(target: Any, complaint: str) -> None:
+    for client in (tessera.Client, tessera.AsyncClient, tessera.RegionSession):
+        with pytest.raises(ValueError, match=complaint):
+            client(target)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "localhost:065535",
+        "localhost",
+        "unix:/tmp/a:70000",
+        "unix:/tmp/a, b",
+        "[::1]:7171",
+        "ipv4:1.2.3.4:1,1.2.3.5:1",
+        "a-1:1",
+    ],
+)
 def test_targets_that_may_be(target: str) -> None:
     tessera.Client(target).close()
 

@@ -43,10 +43,7 @@ class Transport:
     token_file: security.FilePath | None = None
 
     def __post_init__(self) -> None:
-        # Resolvers read a port above 65535 as another one.
-        ports = re.findall(r":0*([0-9]+)(?:,|$)", self.target)
-        if any(len(port) > 5 or int(port) > 65535 for port in ports) and not self.target.startswith("unix"):
-            raise ValueError(f"target is {self.target}; its port must be at most 65535")
+        _check_target(self.target)
         if not 1 <= self.connections <= _MAX_STRIPES:
             raise ValueError(f"connections is {self.connections}; must be from 1 to {_MAX_STRIPES}")
         if self.chunk_bytes < 1:
@@ -128,6 +125,22 @@ class Transport:
             # A call larger than this buffer would not be retried. An int of C.
             ("grpc.per_rpc_retry_buffer_size", min(2 * max(0, self.stream_threshold) + (1 << 20), (1 << 31) - 1)),
         ]
+
+
+def _check_target(target: object) -> None:
+    """ValueError for what a resolver would take for something else, or for a name that nobody has."""
+    if not isinstance(target, str):
+        raise ValueError(f"target is {target!r}; must be a string that names one server")
+    if target.startswith("unix"):
+        return
+    if any(character.isspace() for character in target):
+        raise ValueError(f"target is {target!r}, with a space in it")
+    if "," in target and not target.startswith(("ipv4:", "ipv6:")):
+        raise ValueError(f"target is {target}, a list; must name one server or be ipv4:IP:PORT,... with every_address")
+    # Resolvers read a port above 65535 as another one, and so -1.
+    ports = re.findall(r":([-+]?)0*([0-9]+)(?:,|$)", target)
+    if any(sign or len(digits) > 5 or int(digits) > 65535 for sign, digits in ports):
+        raise ValueError(f"target is {target}; its port must be from 0 to 65535")
 
 
 class Rotation:

@@ -16,6 +16,7 @@
 #include "client/cpp/tessera/client.h"
 #include "client/cpp/tessera/shared_mapping.h"
 #include "gtest/gtest.h"
+#include "tests/server/await.h"
 #include "tests/server/server_process.h"
 
 namespace tessera {
@@ -128,6 +129,25 @@ TEST_F(RegionSessionTest, OffAndFullServersSaySo) {
   EXPECT_EQ(session->OpenCudaMemory(allocation).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(RegionSessionTest, RegionsLeaveConnectionsTheirFiles) {
+  constexpr int kFiles = 160;  // 64 are the process's own, and a quarter of the others is for regions
+  const ServerProcess server(TESSERA_SERVER, kAllowed, {}, kFiles);
+  const std::unique_ptr<RegionSession> session = Connect(server);
+  std::vector<Region> regions;
+  absl::Status status;
+  while (status.ok() && regions.size() < kFiles) {
+    absl::StatusOr<Region> region = session->OpenSharedMemory(1);
+    status = region.status();
+    if (region.ok()) regions.push_back(*std::move(region));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(regions.size(), 24);
+  for (int i = 0; i < 20; ++i) {
+    const auto client = *Client::Connect(server.target(), {});
+    EXPECT_TRUE(client->GetServerInfo().ok());
+  }
+}
+
 TEST_F(RegionSessionTest, AServerThatDiesEndsCallsAndLeavesTheMemory) {
   std::vector<std::string> flags = kAllowed;
   flags.push_back("--fault-script=run@1=hang");
@@ -148,6 +168,46 @@ TEST_F(RegionSessionTest, AServerThatDiesEndsCallsAndLeavesTheMemory) {
   region->memory()[kCallBytes - 1] = std::byte{1};
   EXPECT_EQ(session->Attend(call).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(region->Close().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RegionSessionTest, AServerThatDoesNotAnswerIsNotWaitedFor) {
+  const ServerProcess server(TESSERA_SERVER, kAllowed);
+  ClientOptions options;
+  options.default_timeout = absl::Milliseconds(100);
+  const std::unique_ptr<RegionSession> session = Connect(server, options);
+  absl::StatusOr<Region> region = session->OpenSharedMemory(1 << 20), other = session->OpenSharedMemory(kCallBytes);
+  ASSERT_TRUE(region.ok()) << region.status();
+  ASSERT_TRUE(other.ok()) << other.status();
+  AttendCall call = CallIn(region->memory(), 4, rng_);
+  server.Signal(SIGSTOP);
+  EXPECT_EQ(session->Attend(call).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(session->OpenSharedMemory(2 << 20).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(other->Close().code(), absl::StatusCode::kDeadlineExceeded);
+  server.Signal(SIGCONT);
+
+  // What it opens too late is closed again: otherwise there would never be room.
+  absl::StatusOr<Region> late;
+  testing::Await("room", [&] {
+    late = session->OpenSharedMemory(2 << 20);
+    return !absl::IsResourceExhausted(late.status()) && !absl::IsDeadlineExceeded(late.status());
+  });
+  EXPECT_TRUE(late.ok()) << late.status();
+  call.timeout = testing::kLongestWait;
+  EXPECT_EQ(session->Attend(call).status(), absl::OkStatus());
+}
+
+TEST_F(RegionSessionTest, ASessionsEndWaitsForNoAnswer) {
+  const ServerProcess server(TESSERA_SERVER, kAllowed);
+  std::unique_ptr<RegionSession> session = Connect(server);
+  absl::StatusOr<Region> region = session->OpenSharedMemory(kCallBytes);
+  ASSERT_TRUE(region.ok()) << region.status();
+  AttendCall call = CallIn(region->memory(), 4, rng_);
+  call.timeout = absl::Hours(1);
+  server.Signal(SIGSTOP);
+  absl::StatusOr<AttendReply> reply;
+  session->AttendAsync(call, [&reply](absl::StatusOr<AttendReply> end) { reply = std::move(end); });
+  session.reset();
+  EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(RegionSessionTest, ACallCanBeWithdrawn) {

@@ -3,12 +3,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "client/cpp/tessera/status_conversion.h"
 
 namespace tessera {
 
-std::shared_ptr<RegionRpc> RegionRpc::Open(const std::shared_ptr<grpc::Channel>& channel, const std::string& tenant) {
-  std::shared_ptr<RegionRpc> stream(new RegionRpc());
+std::shared_ptr<RegionRpc> RegionRpc::Open(const std::shared_ptr<grpc::Channel>& channel, const std::string& tenant,
+                                           absl::Duration patience) {
+  std::shared_ptr<RegionRpc> stream(new RegionRpc(patience));
   stream->self_ = stream;
   if (!tenant.empty()) stream->context_.AddMetadata("tessera-tenant", tenant);
   v1::RegionService::NewStub(channel)->async()->AttendInRegions(&stream->context_, stream.get());
@@ -19,7 +21,7 @@ std::shared_ptr<RegionRpc> RegionRpc::Open(const std::shared_ptr<grpc::Channel>&
   return stream;
 }
 
-void RegionRpc::Send(uint64_t id, v1::AttendInRegionsRequest request, AnswerFn answer) {
+void RegionRpc::Send(uint64_t id, v1::AttendInRegionsRequest request, absl::Duration patience, AnswerFn answer) {
   absl::Status lost;
   {
     absl::MutexLock lock(&mutex_);
@@ -27,7 +29,11 @@ void RegionRpc::Send(uint64_t id, v1::AttendInRegionsRequest request, AnswerFn a
     if (stopped_ || closing_) lost.Update(absl::UnavailableError("the session has ended"));
     if (lost.ok()) {
       request.set_id(id);
-      waiting_.emplace(id, std::move(answer));
+      Waiting& waiting = waiting_[id];
+      waiting.answer = std::move(answer);
+      if (patience < absl::InfiniteDuration()) {
+        waiting.timer = timers_->Schedule(absl::Now() + patience, [this, id] { Expire(id); });
+      }
       outbox_.push_back(std::move(request));
       Write();
     }
@@ -38,13 +44,31 @@ void RegionRpc::Send(uint64_t id, v1::AttendInRegionsRequest request, AnswerFn a
 absl::StatusOr<v1::AttendInRegionsResponse> RegionRpc::Ask(v1::AttendInRegionsRequest request) {
   absl::StatusOr<v1::AttendInRegionsResponse> answer;
   absl::Notification done;
-  Send(NewId(), std::move(request), [&](absl::StatusOr<v1::AttendInRegionsResponse> result) {
+  Send(NewId(), std::move(request), patience_, [&](absl::StatusOr<v1::AttendInRegionsResponse> result) {
     answer = std::move(result);
     done.Notify();
   });
   done.WaitForNotification();
   if (answer.ok() && answer->status().code() != 0) return ToAbslStatus(answer->status());
   return answer;
+}
+
+void RegionRpc::SendClose(uint64_t region) {
+  v1::AttendInRegionsRequest request;
+  request.mutable_close()->set_region(region);
+  Send(NewId(), std::move(request), absl::InfiniteDuration(),
+       [](const absl::StatusOr<v1::AttendInRegionsResponse>& /*answer*/) {});
+}
+
+void RegionRpc::Expire(uint64_t id) {
+  AnswerFn answer;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto place = waiting_.find(id);
+    if (place == waiting_.end()) return;
+    answer = std::exchange(place->second.answer, nullptr);
+  }
+  answer(absl::DeadlineExceededError("the server has not answered, and may still use what it was asked to use"));
 }
 
 void RegionRpc::CancelCall(uint64_t id) {
@@ -105,11 +129,16 @@ void RegionRpc::OnReadDone(bool ok) {
     absl::MutexLock lock(&mutex_);
     const auto place = waiting_.find(incoming_.id());
     if (place != waiting_.end()) {
-      answer = std::move(place->second);
+      answer = std::move(place->second.answer);
+      if (place->second.timer.has_value()) timers_->Cancel(*place->second.timer);
       waiting_.erase(place);
     }
   }
-  if (answer != nullptr) answer(std::move(incoming_));
+  if (answer != nullptr) {
+    answer(std::move(incoming_));
+  } else if (incoming_.has_opened()) {
+    SendClose(incoming_.opened().region());
+  }
   incoming_.Clear();
   StartRead(&incoming_);
 }
@@ -141,13 +170,15 @@ void RegionRpc::StopOperations() {
 void RegionRpc::OnDone(const grpc::Status& status) {
   const absl::Status lost =
       status.ok() ? absl::UnavailableError("the session has ended") : UnavailableIfCancelled(ToAbslStatus(status));
-  absl::flat_hash_map<uint64_t, AnswerFn> waiting;
+  absl::flat_hash_map<uint64_t, Waiting> waiting;
   {
     absl::MutexLock lock(&mutex_);
     lost_ = lost;
     waiting.swap(waiting_);
   }
-  for (auto& [id, answer] : waiting) answer(lost);
+  for (auto& [id, one] : waiting) {
+    if (one.answer != nullptr) one.answer(lost);
+  }
   waiting.clear();
   const std::shared_ptr<absl::Notification> ended = ended_;
   self_.reset();
@@ -162,6 +193,12 @@ void RegionRpc::Close(absl::Duration patience) {
   }
   if (!ended_->WaitForNotificationWithTimeout(patience)) context_.TryCancel();
   ended_->WaitForNotification();
+  std::unique_ptr<TimerQueue> timers;
+  {
+    absl::MutexLock lock(&mutex_);
+    timers.swap(timers_);
+  }
+  timers.reset();  // waits for an answer that its thread is giving
 }
 
 }  // namespace tessera

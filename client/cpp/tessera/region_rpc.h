@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -19,6 +20,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "client/cpp/tessera/timer_queue.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/client_callback.h"
@@ -31,17 +33,23 @@ namespace tessera {
 // the channel with it.
 class RegionRpc final : public grpc::ClientBidiReactor<v1::AttendInRegionsRequest, v1::AttendInRegionsResponse> {
  public:
-  // The answer, or how the stream ended before it.
+  // The answer, or how the stream ended before it, or DEADLINE_EXCEEDED where it has not come in time.
   using AnswerFn = std::function<void(absl::StatusOr<v1::AttendInRegionsResponse>)>;
 
-  static std::shared_ptr<RegionRpc> Open(const std::shared_ptr<grpc::Channel>& channel, const std::string& tenant);
+  // `patience`: how long the answer to Ask may take.
+  static std::shared_ptr<RegionRpc> Open(const std::shared_ptr<grpc::Channel>& channel, const std::string& tenant,
+                                         absl::Duration patience);
 
   // For a request.
   uint64_t NewId() { return ++last_id_; }
-  // Sends `request` under an id that is used once. `answer` runs once, with no lock held, possibly before this returns.
-  void Send(uint64_t id, v1::AttendInRegionsRequest request, AnswerFn answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sends `request` under an id that is used once. `answer` runs once, with no lock held, possibly before this returns;
+  // at the latest after `patience`. A region that is opened later than that is closed.
+  void Send(uint64_t id, v1::AttendInRegionsRequest request, absl::Duration patience, AnswerFn answer)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // The same, under a new id, and waits. A status in the answer that is not OK becomes the result.
   absl::StatusOr<v1::AttendInRegionsResponse> Ask(v1::AttendInRegionsRequest request) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Asks for the region's end and does not wait.
+  void SendClose(uint64_t region) ABSL_LOCKS_EXCLUDED(mutex_);
   // Withdraws the call `id`.
   void CancelCall(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -52,12 +60,17 @@ class RegionRpc final : public grpc::ClientBidiReactor<v1::AttendInRegionsReques
   absl::StatusOr<v1::RegionTensor> Locate(const char* field, absl::Span<const std::byte> span)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Half-closes, gives the server `patience` to end the stream, and waits for the end. Called once, not from a
-  // callback.
+  // Half-closes, gives the server `patience` to end the stream, and waits for the end and for every AnswerFn. Called
+  // once, not from one.
   void Close(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  RegionRpc() = default;
+  struct Waiting {
+    AnswerFn answer;  // null once it has run
+    std::optional<TimerQueue::Timer> timer;
+  };
+
+  explicit RegionRpc(absl::Duration patience) : patience_(patience) {}
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -66,6 +79,8 @@ class RegionRpc final : public grpc::ClientBidiReactor<v1::AttendInRegionsReques
 
   // Starts the next write, if there is anything to write and none under way.
   void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The answer to `id` has taken too long.
+  void Expire(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
   // No operation is to be started any more: lets gRPC finish, once the writer is idle.
   void StopOperations() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -74,6 +89,7 @@ class RegionRpc final : public grpc::ClientBidiReactor<v1::AttendInRegionsReques
     uint64_t region;
   };
 
+  const absl::Duration patience_;
   const std::shared_ptr<absl::Notification> ended_ = std::make_shared<absl::Notification>();
   grpc::ClientContext context_;
   v1::AttendInRegionsResponse incoming_;  // gRPC's while a read is under way
@@ -81,8 +97,9 @@ class RegionRpc final : public grpc::ClientBidiReactor<v1::AttendInRegionsReques
   absl::Mutex mutex_;
   v1::AttendInRegionsRequest outgoing_ ABSL_GUARDED_BY(mutex_);  // gRPC's while writing_
   std::deque<v1::AttendInRegionsRequest> outbox_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, AnswerFn> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::map<const std::byte*, Memory> memories_ ABSL_GUARDED_BY(mutex_);  // by their starts
+  absl::flat_hash_map<uint64_t, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<TimerQueue> timers_ ABSL_GUARDED_BY(mutex_) = std::make_unique<TimerQueue>();  // null once closed
+  std::map<const std::byte*, Memory> memories_ ABSL_GUARDED_BY(mutex_);                          // by their starts
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;

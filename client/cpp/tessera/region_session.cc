@@ -17,6 +17,9 @@ namespace {
 
 // How long the server may take to end a half-closed stream.
 constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
+// How long the answer to a call may take beyond the call's timeout. The server keeps to that by itself, but answers
+// only when the device has let go of the tensors.
+constexpr absl::Duration kAnswerGrace = absl::Seconds(1);
 
 v1::AttendInRegionsRequest CloseRequest(uint64_t region) {
   v1::AttendInRegionsRequest request;
@@ -65,7 +68,7 @@ Region& Region::operator=(Region&& other) noexcept {
 Region::~Region() {
   const uint64_t id = id_;
   if (const std::shared_ptr<RegionRpc> stream = Withdraw()) {
-    stream->Send(stream->NewId(), CloseRequest(id), [](const absl::StatusOr<v1::AttendInRegionsResponse>&) {});
+    stream->SendClose(id);
   }
 }
 
@@ -93,7 +96,7 @@ absl::StatusOr<std::unique_ptr<RegionSession>> RegionSession::Connect(const std:
   }
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   std::shared_ptr<grpc::Channel> channel = MakeStreamChannel(endpoints->front(), options);
-  std::shared_ptr<RegionRpc> stream = RegionRpc::Open(channel, options.tenant);
+  std::shared_ptr<RegionRpc> stream = RegionRpc::Open(channel, options.tenant, options.default_timeout);
   return std::unique_ptr<RegionSession>(
       new RegionSession(std::move(channel), std::move(stream), options.default_timeout));
 }
@@ -132,7 +135,8 @@ CallHandle RegionSession::AttendAsync(const AttendCall& call, AttendCallback cal
   v1::AttendInRegionsRequest request;
   v1::AttendRegions& attend = *request.mutable_attend();
   *attend.mutable_header() = call.header;
-  attend.set_timeout_us(Microseconds(call.timeout > absl::ZeroDuration() ? call.timeout : default_timeout_));
+  const absl::Duration timeout = call.timeout > absl::ZeroDuration() ? call.timeout : default_timeout_;
+  attend.set_timeout_us(Microseconds(timeout));
   const struct {
     const char* name;
     absl::Span<const std::byte> span;
@@ -155,7 +159,7 @@ CallHandle RegionSession::AttendAsync(const AttendCall& call, AttendCallback cal
   }
   const uint64_t id = stream_->NewId();
   auto handle = std::make_shared<RegionCallHandle>(stream_, id);
-  stream_->Send(id, std::move(request),
+  stream_->Send(id, std::move(request), timeout + kAnswerGrace,
                 [handle, callback = std::move(callback)](absl::StatusOr<v1::AttendInRegionsResponse> answer) {
                   if (!answer.ok()) return callback(answer.status());
                   if (answer->status().code() != 0) return callback(ToAbslStatus(answer->status()));

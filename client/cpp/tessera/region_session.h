@@ -70,7 +70,8 @@ struct CudaAllocation {
 // A connection and a stream of its own. Thread-safe. Calls cost no thread.
 class RegionSession {
  public:
-  // As Client::Connect. Of the options, credentials, tenant, keepalive and default_timeout count.
+  // As Client::Connect. Of the options, credentials, tenant, keepalive and default_timeout count; opening and closing a
+  // region end with DEADLINE_EXCEEDED where the server has not answered after that.
   static absl::StatusOr<std::unique_ptr<RegionSession>> Connect(const std::string& target,
                                                                 const ClientOptions& options);
   RegionSession(const RegionSession&) = delete;
@@ -91,8 +92,9 @@ class RegionSession {
   // each at a multiple of 16 bytes, and nothing is tried again. INVALID_ARGUMENT where they do not. What is on a GPU
   // must be ready when the call starts, whatever stream wrote it.
   //
-  // `callback` runs when the server has let go of the tensors, or has gone away; of a session that ends with a call
-  // open nothing can be known, and the server may still write to its outputs for a while.
+  // `callback` runs when the server has let go of the tensors, or has gone away, or has not answered a second after the
+  // call's timeout. Of a call that ends so, with DEADLINE_EXCEEDED, and of a session that ends with a call open nothing
+  // can be known: the server may still write to the outputs for a while.
   CallHandle AttendAsync(const AttendCall& call, AttendCallback callback);
   // Waits for the answer.
   absl::StatusOr<AttendReply> Attend(const AttendCall& call);

@@ -27,6 +27,9 @@ class LiveServer:
     def __enter__(self) -> LiveServer:
         return self
 
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def terminate(self) -> None:
         """Asks the server, once, to drain and exit; does not wait for it. A second signal would end it at once."""
         if not self._terminated:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -108,6 +110,32 @@ def test_a_server_that_does_not_allow_it_says_so(live: LiveServer) -> None:
 def test_a_server_that_is_not_there_is_unavailable() -> None:
     with tessera.RegionSession("127.0.0.1:1") as session, pytest.raises(tessera.UnavailableError):
         session.open_shared_memory(1)
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for(server_binary: str) -> None:
+    with (
+        LiveServer(server_binary, "--allow-shared-memory", "--max-region-bytes=1MiB") as server,
+        tessera.RegionSession(server.target, timeout=0.1) as session,
+    ):
+        region = session.open_shared_memory(MEBIBYTE // 4)
+        q, out = region.array((4, 2, 16)), region.array((4, 2, 16))
+        server.signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(tessera.DeadlineExceededError, match="has not answered"):
+                session.attend(q, q, q, out)
+            with pytest.raises(tessera.DeadlineExceededError, match="has not answered"):
+                session.open_shared_memory(MEBIBYTE // 2)
+        finally:
+            server.signal(signal.SIGCONT)
+        # What it opens too late is closed again: otherwise there would never be room.
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                session.open_shared_memory(MEBIBYTE // 2)
+                break
+            except (tessera.ResourceExhaustedError, tessera.DeadlineExceededError):
+                assert time.monotonic() < deadline
+        session.attend(q, q, q, out, timeout=20)
 
 
 def test_a_path_that_leads_elsewhere_is_not_opened() -> None:

@@ -15,6 +15,10 @@ from tessera.v1 import region_pb2
 
 ATTEND_IN_REGIONS = "/tessera.v1.RegionService/AttendInRegions"
 
+# How long an answer may take beyond the time that was asked for. The server keeps to that by itself, but answers only
+# when the device has let go of the arrays.
+GRACE_SECONDS = 1.0
+
 # The answer, or why there is none.
 Outcome = Union[region_pb2.AttendInRegionsResponse, errors.Error]
 
@@ -48,17 +52,23 @@ class RegionStream:
             answered(ended)
         return request_id
 
-    def ask(self, request: region_pb2.AttendInRegionsRequest) -> region_pb2.AttendInRegionsResponse:
-        """The same, and waits. Raises the answer's Error. Where the wait is interrupted, a call is withdrawn."""
+    def ask(
+        self, request: region_pb2.AttendInRegionsRequest, limit: float | None
+    ) -> region_pb2.AttendInRegionsResponse:
+        """The same, and waits. Raises the answer's Error, and DeadlineExceededError where there is none `limit` seconds
+        and a little later: a region that is opened after that is closed. None: no bound. Where the wait is interrupted,
+        a call is withdrawn.
+        """
         answers: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         request_id = self.send(request, answers.put)
         try:
-            return _checked(answers.get())
-        except errors.Error:
-            raise
+            outcome = answers.get(timeout=None if limit is None else max(0.0, limit) + GRACE_SECONDS)
+        except queue.Empty:
+            outcome = self._give_up(request_id, answers)
         except BaseException:
             self.cancel(request_id)
             raise
+        return _checked(outcome)
 
     def cancel(self, request_id: int) -> None:
         """Withdraws a call."""
@@ -66,6 +76,21 @@ class RegionStream:
         with self._lock:
             if self._ended is None and request_id in self._waiting:
                 self._requests.put(request.SerializeToString())
+
+    def _give_up(self, request_id: int, answers: queue.SimpleQueue[Outcome]) -> Outcome:
+        """What to say in place of an answer, unless it is just coming."""
+        with self._lock:
+            comes = request_id not in self._waiting
+            if not comes:
+                self._waiting[request_id] = self._undo
+        if comes:
+            return answers.get()
+        return errors.DeadlineExceededError("the server has not answered, and may still use what it was asked to use")
+
+    def _undo(self, late: Outcome) -> None:
+        """Closes a region that nobody waits for any more."""
+        if not isinstance(late, errors.Error) and late.HasField("opened"):
+            self.send(close_request(late.opened.region), lambda _: None)
 
     def close(self) -> None:
         """Half-closes, and waits for the server to end the stream; not for long."""
@@ -102,6 +127,12 @@ class RegionStream:
             if self._ended is None:
                 self._ended = reason
                 self._requests.put(None)
+
+
+def close_request(region: int) -> region_pb2.AttendInRegionsRequest:
+    request = region_pb2.AttendInRegionsRequest()
+    request.close.region = region
+    return request
 
 
 def _checked(outcome: Outcome) -> region_pb2.AttendInRegionsResponse:

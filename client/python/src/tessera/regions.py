@@ -17,7 +17,7 @@ from tessera.call import Timing, make_header
 from tessera.dtypes import Array
 from tessera.options import Priority, Window, make_options
 from tessera.placed import Placed, place
-from tessera.region_stream import RegionStream
+from tessera.region_stream import RegionStream, close_request
 from tessera.security import FilePath, Tls
 from tessera.shared_memory import open_shared_memory
 from tessera.transport import Transport
@@ -73,7 +73,9 @@ class RegionSession:
     """A connection to a server on this host, and the regions opened on it. Threads may share a session.
 
     The server must allow regions: --allow-shared-memory, --allow-cuda-ipc. Nothing is tried again.
-    tenant, timeout, tls, token, token_file, credentials: as of Client; files are read when the session begins.
+    tenant, timeout, tls, token, token_file, credentials: as of Client; files are read when the session begins. The
+    timeout bounds the opening and closing of regions, too. Where the server has not answered a second after a call's
+    timeout, DeadlineExceededError: it may still write to the call's arrays then.
     """
 
     def __init__(
@@ -111,11 +113,11 @@ class RegionSession:
         """`size` bytes of shared memory, for numpy arrays."""
         request = region_pb2.AttendInRegionsRequest()
         request.open.shared_memory.bytes = size
-        opened = self._stream.ask(request).opened
+        opened = self._stream.ask(request, self._transport.timeout).opened
         try:
             memory = open_shared_memory(opened.path, opened.name, size)
         except BaseException:
-            self._stream.send(_close_request(opened.region), lambda _: None)
+            self._stream.send(close_request(opened.region), lambda _: None)
             raise
         address = np.frombuffer(memory, np.uint8).ctypes.data
         return self._add(Region(self, opened.region, address, size, memory))
@@ -139,7 +141,7 @@ class RegionSession:
             allocation.device_uuid,
             allocation.size,
         )
-        opened = self._stream.ask(request).opened
+        opened = self._stream.ask(request, self._transport.timeout).opened
         return self._add(Region(self, opened.region, allocation.address, allocation.size, None))
 
     def attend(
@@ -201,7 +203,7 @@ class RegionSession:
         for placed in {array.stream: array for array in arrays.values()}.values():
             if placed.stream is not None:
                 cuda.driver().await_stream(placed.address, placed.stream)
-        return Timing.of(self._stream.ask(request).result.timing)
+        return Timing.of(self._stream.ask(request, limit).result.timing)
 
     def close(self) -> None:
         """Withdraws what is in flight and gives the regions back."""
@@ -228,7 +230,7 @@ class RegionSession:
         with self._lock:
             if self._regions.pop(region.number, None) is None:
                 return
-        self._stream.ask(_close_request(region.number))
+        self._stream.ask(close_request(region.number), self._transport.timeout)
 
     def _region_of(self, placed: Placed) -> Region | None:
         with self._lock:
@@ -245,9 +247,3 @@ class RegionSession:
         if region is None:
             raise ValueError(f"{name} is in no region of the session")
         tensor.region, tensor.offset, tensor.bytes = region.number, placed.address - region.address, placed.size
-
-
-def _close_request(number: int) -> region_pb2.AttendInRegionsRequest:
-    request = region_pb2.AttendInRegionsRequest()
-    request.close.region = number
-    return request

@@ -1,9 +1,9 @@
-"""Which instructions the forward kernels of a binary consist of; fails where they are not what the kernels were written for.
+"""Which instructions the kernels of some programs consist of; fails where they are not what the kernels were written for.
 
-    instructions.py BINARY
+    instructions.py PROGRAM...
 
-Needs cuobjdump. The sm_90a kernels must multiply by HGMMA, the portable 16-bit ones by HMMA, the fp32 ones by FFMA without
-rounding through tensor cores.
+Every kernel of the rules must be in one of the programs. Needs cuobjdump. The sm_90a kernels must multiply by HGMMA, the
+portable 16-bit ones and those for pages by HMMA, the fp32 ones by FFMA without rounding through tensor cores.
 """
 
 import collections
@@ -21,18 +21,25 @@ RULES = (
 INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
 
 
-def main():
-    dump = subprocess.Popen(["cuobjdump", "--dump-sass", sys.argv[1]], stdout=subprocess.PIPE, text=True)
-    counts, architecture, kernel = {}, "", None
+def count_instructions(program, counts):
+    """Adds to `counts`, (architecture, kernel) -> Counter, what `program` has of each instruction."""
+    dump = subprocess.Popen(["cuobjdump", "--dump-sass", program], stdout=subprocess.PIPE, text=True)
+    architecture, kernel = "", None
     for line in dump.stdout:
         if line.startswith("arch ="):
             architecture = line.split("=")[1].strip()
         elif "Function :" in line:
-            kernel = counts.setdefault((architecture, line.split(":")[1].strip()), collections.Counter())
+            kernel = counts[architecture, line.split(":")[1].strip()] = collections.Counter()
         elif kernel is not None and (match := INSTRUCTION.match(line)):
             kernel[match[1]] += 1
-    if dump.wait() != 0 or not counts:
-        sys.exit(f"no kernels found in {sys.argv[1]}")
+    if dump.wait() != 0 or kernel is None:
+        sys.exit(f"no kernels found in {program}")
+
+
+def main():
+    counts = {}
+    for program in sys.argv[1:]:
+        count_instructions(program, counts)
     failed = False
     print("| kernels | of | products | local loads and stores, at most |\n|---|---|---|---|")
     for pattern, needed, forbidden in RULES:

@@ -132,6 +132,13 @@ std::vector<PagedCase> ChosenPagedCases() {
           for (const int64_t length : {edge - 1, edge, edge + 1}) edges.push_back({1, length, 1});
         }
         cases.push_back({"edges", attention, {cached, 32}, edges});
+        for (const int64_t rows : {1, 3, 12, 13, 90}) {
+          cases.push_back({"rows of a sequence without keys", attention, {cached, 64}, {{rows, 0, 0}}});
+        }
+        cases.push_back({"many rows, some without keys",
+                         attention,
+                         {cached, 64},
+                         {{90, 0, 0}, {90, 7, 7}, {60, 20, 0}, {1, 0, 0}}});
       }
     }
   }

@@ -73,7 +73,7 @@ step_check() {
     "check_sm80 $bin/attention_check --family=sm80" \
     "check_standard $bin/attention_check --family=standard" \
     "check_paged $bin/paged_check" \
-    "sass python3 $here/instructions.py $bin/attention_check"
+    "sass python3 $here/instructions.py $bin/attention_check $bin/paged_check"
 }
 
 step_sanitize() {

@@ -1,5 +1,6 @@
 #include "kernels/cuda/paged/gathered_forward.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -28,7 +29,7 @@ size_t TensorBytes(const PagedParams& params, int64_t keys) {
 }  // namespace
 
 size_t GatheredBytes(const PagedParams& params, const PagedSequence& sequence) {
-  return 2 * TensorBytes(params, Gathered(params, sequence).size());
+  return std::max(2 * TensorBytes(params, Gathered(params, sequence).size()), kAlignment);
 }
 
 absl::Status ForwardGathered(const PagedParams& params, const PagedSequence& sequence, AttentionBackend& forward,

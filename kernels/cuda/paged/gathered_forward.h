@@ -13,7 +13,8 @@
 
 namespace tessera::cuda::paged {
 
-// Bytes of memory for the copy of a sequence. REQUIRES, as the next one: a sequence of RowPath::kGathered.
+// Bytes of memory for the copy of a sequence; not 0, for one without keys has rows to write, too. REQUIRES, as the next
+// one: a sequence of RowPath::kGathered.
 size_t GatheredBytes(const PagedParams& params, const PagedSequence& sequence);
 
 // Enqueues copy and forward on `stream`; new rows are in the pages by then. copy: GatheredBytes of the device, aligned

@@ -143,7 +143,7 @@ class CudaPagedBackend final : public GpuPagedBackend {
       table = AttendTable(call->plans[Index(path)]);
       table.at = places.Reserve(table.table.bytes().size() + table.partial_bytes);
     }
-    if (places.bytes() == 0) return absl::OkStatus();
+    if (places.bytes() == 0) return absl::OkStatus();  // no row to append, none to attend
     const cudaStream_t cuda_stream = static_cast<cudaStream_t>(stream);
     absl::StatusOr<void*> block = scratch_.Allocate(places.bytes(), cuda_stream);
     if (!block.ok()) return block.status();

@@ -79,8 +79,9 @@ int tessera_forward(const char* family, int dtype, int q_heads, int kv_heads, in
 }
 
 int tessera_decode(int dtype, int q_heads, int kv_heads, int head_dim, float scale, int page_tokens, int heads_outer,
-                   int count, int append, const int64_t* kv_lens, const void* q, const void* k, const void* v, void* o,
-                   void* pages, const int32_t* tables, int64_t table_width, const float* scales, void* stream) {
+                   int count, int q_len, int append, const int64_t* kv_lens, const void* q, const void* k,
+                   const void* v, void* o, void* pages, const int32_t* tables, int64_t table_width, const float* scales,
+                   void* stream) {
   static auto& backend = *new auto(tessera::cuda::CreatePagedBackend(0));
   if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().ToString().c_str()), -1;
   tessera::PagedParams params = {.attention = {.dtype = static_cast<tessera::DType>(dtype),
@@ -100,7 +101,7 @@ int tessera_decode(int dtype, int q_heads, int kv_heads, int head_dim, float sca
   std::vector<tessera::PagedSequence> sequences(count);
   for (int i = 0; i < count; ++i) {
     tessera::PagedSequence& sequence = sequences[i];
-    sequence.q_len = 1;
+    sequence.q_len = q_len;
     sequence.kv_len = kv_lens[i];
     sequence.append_len = append;
     sequence.layer.k_pages = pages;
@@ -110,10 +111,10 @@ int tessera_decode(int dtype, int q_heads, int kv_heads, int head_dim, float sca
       sequence.layer.v_scales = scales + kv_heads;
     }
     sequence.pages = {tables + i * table_width, static_cast<size_t>(table_width)};
-    sequence.q = static_cast<const char*>(q) + int64_t{i} * q_heads * head_dim * size;
-    sequence.o = static_cast<char*>(o) + int64_t{i} * q_heads * head_dim * size;
-    sequence.k = static_cast<const char*>(k) + int64_t{i} * kv_heads * head_dim * size;
-    sequence.v = static_cast<const char*>(v) + int64_t{i} * kv_heads * head_dim * size;
+    sequence.q = static_cast<const char*>(q) + int64_t{i} * q_len * q_heads * head_dim * size;
+    sequence.o = static_cast<char*>(o) + int64_t{i} * q_len * q_heads * head_dim * size;
+    sequence.k = static_cast<const char*>(k) + int64_t{i} * append * kv_heads * head_dim * size;
+    sequence.v = static_cast<const char*>(v) + int64_t{i} * append * kv_heads * head_dim * size;
     sequence.q_strides = sequence.o_strides = tessera::Strides::Packed(q_heads, head_dim);
     sequence.k_strides = sequence.v_strides = tessera::Strides::Packed(kv_heads, head_dim);
   }

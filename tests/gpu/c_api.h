@@ -15,15 +15,16 @@ int tessera_forward(const char* family, int dtype, int q_heads, int kv_heads, in
                     int64_t right, float softcap, int count, const int64_t* q_lens, const int64_t* kv_lens,
                     const void* q, const void* k, const void* v, void* o, float* lse, void* stream);
 
-// One decode step of `count` sequences over pages: one query row each, `append` new rows (0 or 1) of k and v appended
-// first. q, o: [count, q_heads, head_dim]; k, v: [count, kv_heads, head_dim], not read where append is 0; kv_lens (host
-// array): tokens in the pages then. A page holds page_tokens tokens of K, then of V, [tokens, kv_heads, head_dim] or,
-// where heads_outer, [kv_heads, tokens, head_dim]; page p begins at p times its size. tables: device array, table_width
-// page numbers a sequence. scales: [2, kv_heads] on the device, of K and of V, and elements of fp8 in the pages; or
-// null. Enqueues on `stream` and returns 0, or -1 with the reason printed.
+// One step of `count` sequences over pages: q_len query rows each, causal, once `append` (0 or more) new rows of k and
+// v are appended. q, o: [count, q_len, q_heads, head_dim]; k, v: [count, append, kv_heads, head_dim], not read where
+// append is 0; kv_lens (host array): tokens in the pages then. A page holds page_tokens tokens of K, then of V,
+// [tokens, kv_heads, head_dim] or, where heads_outer, [kv_heads, tokens, head_dim]; page p begins at p times its size.
+// tables: device array, table_width page numbers a sequence. scales: [2, kv_heads] on the device, of K and of V, and
+// elements of fp8 in the pages; or null. Enqueues on `stream` and returns 0, or -1 with the reason printed.
 int tessera_decode(int dtype, int q_heads, int kv_heads, int head_dim, float scale, int page_tokens, int heads_outer,
-                   int count, int append, const int64_t* kv_lens, const void* q, const void* k, const void* v, void* o,
-                   void* pages, const int32_t* tables, int64_t table_width, const float* scales, void* stream);
+                   int count, int q_len, int append, const int64_t* kv_lens, const void* q, const void* k,
+                   const void* v, void* o, void* pages, const int32_t* tables, int64_t table_width, const float* scales,
+                   void* stream);
 
 // The most scratch memory, in bytes, that calls of a family have had in use at one time since its first call or since
 // tessera_release; -1 where it cannot be told.

@@ -1,4 +1,5 @@
-"""Measures decoding over pages beside PyTorch's attention over contiguous K and V, in one process on one GPU.
+"""Measures decoding over pages beside PyTorch's attention over contiguous K and V, and chunks of a prefill over pages beside
+the forward kernel over the same rows in contiguous tensors, in one process on one GPU.
 
     decode.py LIBRARY [--without-graphs] [--json FILE]
 
@@ -10,6 +11,7 @@ which leave the host out.
 import argparse
 import ctypes
 import json
+import math
 import random
 import statistics
 
@@ -17,15 +19,16 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from library import DTYPES, measure
+from library import DTYPES, Tessera, measure
 
 Q_HEADS, KV_HEADS = 32, 8
 
 
 class Pages:
-    """K and V of `lengths` tokens in random pages, and the same rows in contiguous tensors where asked for."""
+    """K and V of `lengths` tokens in random pages, and the same rows in contiguous tensors where asked for. rows: query rows
+    of each sequence, and new rows of k and v that may be appended."""
 
-    def __init__(self, lengths, head_dim, page_tokens=64, heads_outer=False, fp8=False, dtype=torch.bfloat16, seed=1):
+    def __init__(self, lengths, head_dim, page_tokens=64, heads_outer=False, fp8=False, rows=1, dtype=torch.bfloat16, seed=1):
         self.lengths, self.head_dim, self.page_tokens, self.heads_outer = lengths, head_dim, page_tokens, heads_outer
         generator = torch.Generator(device="cuda").manual_seed(seed)
         counts = [(n + page_tokens - 1) // page_tokens for n in lengths]
@@ -42,9 +45,9 @@ class Pages:
         for i, count in enumerate(counts):
             self.tables[i, :count] = order[at:at + count]
             at += count
-        self.q = torch.randn((len(lengths), Q_HEADS, head_dim), device="cuda", dtype=dtype, generator=generator)
-        self.k, self.v = (torch.randn((len(lengths), KV_HEADS, head_dim), device="cuda", dtype=dtype, generator=generator)
-                          for _ in range(2))
+        self.q = torch.randn((len(lengths), rows, Q_HEADS, head_dim), device="cuda", dtype=dtype, generator=generator)
+        self.k, self.v = (torch.randn((len(lengths), rows, KV_HEADS, head_dim), device="cuda", dtype=dtype,
+                                      generator=generator) for _ in range(2))
         self.o = torch.full_like(self.q, float("nan"))
         self.host_lengths = (ctypes.c_int64 * len(lengths))(*lengths)
         self.bytes = 2 * sum(lengths) * KV_HEADS * head_dim * self.pages.element_size()
@@ -62,15 +65,17 @@ class Decoder:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
         self.library.tessera_decode.argtypes = (
-            [ctypes.c_int] * 4 + [ctypes.c_float] + [ctypes.c_int] * 4 + [ctypes.c_void_p] * 7
+            [ctypes.c_int] * 4 + [ctypes.c_float] + [ctypes.c_int] * 5 + [ctypes.c_void_p] * 7
             + [ctypes.c_int64] + [ctypes.c_void_p] * 2)
 
     def __call__(self, pages, append=0):
+        """The attention of all of `pages`' query rows, once `append` (0 or all) new rows of each sequence are in."""
         status = self.library.tessera_decode(
             DTYPES[pages.q.dtype], Q_HEADS, KV_HEADS, pages.head_dim, pages.head_dim ** -0.5, pages.page_tokens,
-            int(pages.heads_outer), len(pages.lengths), append, pages.host_lengths, pages.q.data_ptr(), pages.k.data_ptr(),
-            pages.v.data_ptr(), pages.o.data_ptr(), pages.pages.data_ptr(), pages.tables.data_ptr(), pages.tables.shape[1],
-            None if pages.scales is None else pages.scales.data_ptr(), torch.cuda.current_stream().cuda_stream)
+            int(pages.heads_outer), len(pages.lengths), pages.q.shape[1], append, pages.host_lengths, pages.q.data_ptr(),
+            pages.k.data_ptr(), pages.v.data_ptr(), pages.o.data_ptr(), pages.pages.data_ptr(), pages.tables.data_ptr(),
+            pages.tables.shape[1], None if pages.scales is None else pages.scales.data_ptr(),
+            torch.cuda.current_stream().cuda_stream)
         assert status == 0
 
 
@@ -107,8 +112,12 @@ def error(pages):
     worst = 0.0
     for i in range(min(3, len(pages.lengths))):
         k, v = pages.contiguous(i)
-        expected = sdpa(pages.q[i:i + 1].unsqueeze(2).float(), k.float(), v.float(), enable_gqa=True)
-        worst = max(worst, (pages.o[i].float() - expected[0, :, 0]).abs().max().item())
+        rows, keys = pages.q.shape[1], k.shape[2]
+        seen = torch.ones(rows, keys, device="cuda", dtype=torch.bool).tril(keys - rows)
+        expected = sdpa(pages.q[i:i + 1].transpose(1, 2).float(), k.float(), v.float(), attn_mask=seen, enable_gqa=True)
+        difference = (pages.o[i].float() - expected[0].transpose(0, 1)).abs().max().item()
+        assert math.isfinite(difference)
+        worst = max(worst, difference)
     return worst
 
 
@@ -146,6 +155,28 @@ def report(rows, limit, name, pages, ms, graph_ms=None):
     print(f"| {name} | " + " | ".join(f"{row[f]:.4g}" if f in row else "" for f in fields) + " |", flush=True)
 
 
+def chunks(decode, forward, rows):
+    """A chunk of a prefill at the end of a context: append and attend over pages, beside the forward kernel alone."""
+    chunk, head_dim = 512, 128
+    print("\n| chunk | us | forward kernel, us | TFLOP/s | of the forward kernel's rate | difference |\n" + "|---" * 6 + "|")
+    for context in (8192, 32768):
+        for options in ({}, {"heads_outer": True}, {"page_tokens": 16}):
+            torch.cuda.empty_cache()
+            pages = Pages([context], head_dim, rows=chunk, **options)
+            decode(pages, chunk)
+            k, v = (x[0].transpose(0, 1).contiguous() for x in pages.contiguous(0))
+            o = torch.empty_like(pages.q[0])
+            ms = measure({"tessera": lambda: decode(pages, chunk),
+                          "forward": lambda: forward(pages.q[0], k, v, o, [chunk], True, kv_lengths=[context])},
+                         9, head_start=600_000)
+            flops = 4 * Q_HEADS * head_dim * (chunk * context - chunk * (chunk - 1) / 2)
+            name = " ".join([f"{chunk} at {context}", *options])
+            rows.append({"case": name, "tessera": ms["tessera"] * 1000, "forward": ms["forward"] * 1000,
+                         "tflop_s": flops / ms["tessera"] / 1e9, "to_forward": ms["forward"] / ms["tessera"],
+                         "difference": error(pages)})
+            print("| " + " | ".join(x if isinstance(x, str) else f"{x:.4g}" for x in rows[-1].values()) + " |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
@@ -178,10 +209,12 @@ def main():
     pages = Pages([8192], 128)
     report(rows, limit, "1 x 8192, appending", pages, measure({"tessera": lambda: decode(pages, 1)}, 9),
            graph(lambda: decode(pages, 1)))
+    chunk_rows = []
+    chunks(decode, Tessera(arguments.library).forward, chunk_rows)
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "limit_gb_s": limit / 1e9,
-                       "rows": rows}, file, indent=1)
+                       "rows": rows, "chunks": chunk_rows}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -22,12 +22,13 @@ class Tessera:
         self.library.tessera_release.argtypes = [ctypes.c_char_p]
         self.library.tessera_release.restype = None
 
-    def forward(self, q, k, v, o, lengths, causal, family="sm90a"):
-        """q, k, v, o: [tokens, heads, D], the sequences one after another."""
+    def forward(self, q, k, v, o, lengths, causal, family="sm90a", kv_lengths=None):
+        """q, k, v, o: [tokens, heads, D], the sequences one after another. kv_lengths: of K and V, where not as of Q."""
         lens = (ctypes.c_int64 * len(lengths))(*lengths)
+        kv_lens = (ctypes.c_int64 * len(lengths))(*(kv_lengths or lengths))
         status = self.library.tessera_forward(
             family.encode(), DTYPES[q.dtype], q.shape[1], k.shape[1], q.shape[2], q.shape[2] ** -0.5, -1,
-            0 if causal else -1, 0.0, len(lengths), lens, lens, q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(),
+            0 if causal else -1, 0.0, len(lengths), lens, kv_lens, q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(),
             None, torch.cuda.current_stream().cuda_stream)
         assert status == 0
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -14,7 +15,8 @@ import pytest
 import yaml
 
 FOLDER = programs.ROOT / "deploy/kubernetes"
-SERVING = ["cpu", "gpu", "multi-gpu"]
+STATELESS = ["cpu", "gpu", "multi-gpu"]
+SERVING = [*STATELESS, "cpu-sequences"]
 OVERLAYS = [*SERVING, "cpu-secure", "monitoring"]
 
 # From the first version with a sleep as preStop in beta, which is on by default, to the newest.
@@ -43,24 +45,38 @@ def the(kind, resources, name="tessera"):
     return found
 
 
-def deployment_of(resources):
-    """The Deployment, its pods' spec, and their one container."""
-    deployment = the("Deployment", resources)
-    pod = deployment["spec"]["template"]["spec"]
+def workload_of(resources):
+    """The Deployment or StatefulSet, its pods' spec, and their one container."""
+    (workload,) = [one for one in resources if one["kind"] in ("Deployment", "StatefulSet")]
+    pod = workload["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    return deployment, pod, container
+    return workload, pod, container
 
 
 def flags_of(resources):
     """What the server's flags are, as it reads them: the shared file first."""
     files = the("ConfigMap", resources, "tessera-flags")["data"]
-    text = files["server.flags"].replace("--flagfile=/etc/tessera/common.flags", files["common.flags"])
+    named = [
+        re.fullmatch(r"--flagfile=/etc/tessera/(.*)", argument)[1] for argument in workload_of(resources)[2]["args"]
+    ]
+    text = "\n".join(files[name] for name in named)
+    text = text.replace("--flagfile=/etc/tessera/common.flags", files["common.flags"])
     return dict(re.findall(r"^--(\w+)=(.*)$", text, re.MULTILINE))
 
 
 def size(text):
     number, unit = re.fullmatch(r"(\d+)(\w+)", text).groups()
     return int(number) * BYTES[unit]
+
+
+def page_bytes(flags):
+    """What the pages of resident sequences take; their elements have 2 bytes."""
+    profiles = [
+        dict(field.split("=") for field in one.split(",")) for one in flags.get("kv_profiles", "").split(";") if one
+    ]
+    assert all(profile["dtype"] in ("float16", "bfloat16") for profile in profiles)
+    factors = ("layers", "kv_heads", "head_dim", "page_tokens", "pages")
+    return sum(4 * math.prod(int(profile[factor]) for factor in factors) for profile in profiles)
 
 
 def seconds(text):
@@ -74,7 +90,7 @@ FOR_THIS_MACHINE = ("--backend=cpu", "--threads=1", "--drain_grace=0s", "--healt
 def answer_probes(server, resources):
     """Asks `server` what the probes of a Deployment ask."""
     for probe in ("startupProbe", "readinessProbe"):
-        service = deployment_of(resources)[2][probe]["grpc"]["service"]
+        service = workload_of(resources)[2][probe]["grpc"]["service"]
         asked = [programs.BIN / "tessera", "health", f"--target={server.health}", f"--service={service}"]
         assert subprocess.run(asked, check=False).returncode == 0
 
@@ -109,10 +125,12 @@ def test_validation_refuses_what_is_wrong(manifests):
 def test_server_takes_the_flags_and_answers_the_probes(manifests, overlay, tmp_path):
     """As they lie in the pod, but for the backend, the ports and the memory of this machine."""
     for name, text in the("ConfigMap", manifests[overlay], "tessera-flags")["data"].items():
-        (tmp_path / name).write_text(text.replace("/etc/tessera/", f"{tmp_path}/"))
-    (argument,) = deployment_of(manifests[overlay])[2]["args"]
-    shipped = argument.replace("/etc/tessera/", f"{tmp_path}/")
-    server = (programs.BIN / "tessera-server", shipped, *FOR_THIS_MACHINE)
+        less_memory = re.sub(r"\bpages=\d+", "pages=8", text)
+        (tmp_path / name).write_text(less_memory.replace("/etc/tessera/", f"{tmp_path}/"))
+    shipped = [
+        argument.replace("/etc/tessera/", f"{tmp_path}/") for argument in workload_of(manifests[overlay])[2]["args"]
+    ]
+    server = (programs.BIN / "tessera-server", *shipped, *FOR_THIS_MACHINE)
     with programs.tessera_server(tmp_path, command=server) as started:
         answer_probes(started, manifests[overlay])
     assert started.process.returncode == 0
@@ -120,11 +138,11 @@ def test_server_takes_the_flags_and_answers_the_probes(manifests, overlay, tmp_p
 
 def test_secure_overlay_asks_for_certificates_and_tokens(manifests, tmp_path):
     """With the Secrets' files where the pod would have them."""
-    container = deployment_of(manifests["cpu-secure"])[2]
+    container = workload_of(manifests["cpu-secure"])[2]
     plain, *added = container["args"]
-    assert [plain] == deployment_of(manifests["cpu"])[2]["args"]
+    assert [plain] == workload_of(manifests["cpu"])[2]["args"]
     mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-    volumes = {one["name"]: one for one in deployment_of(manifests["cpu-secure"])[1]["volumes"]}
+    volumes = {one["name"]: one for one in workload_of(manifests["cpu-secure"])[1]["volumes"]}
     secrets = {path: volumes[name]["secret"]["secretName"] for path, name in mounted.items() if name != "flags"}
     assert secrets == {"/etc/tessera-tls": "tessera-tls", "/etc/tessera-tokens": "tessera-tokens"}
     for secret in secrets:
@@ -147,9 +165,9 @@ def test_secure_overlay_asks_for_certificates_and_tokens(manifests, tmp_path):
 
 @pytest.mark.parametrize("overlay", SERVING)
 def test_image_fits_backend_and_user(manifests, overlay):
-    image = deployment_of(manifests[overlay])[2]["image"]
+    image = workload_of(manifests[overlay])[2]["image"]
     assert image == f"tessera-server:{flags_of(manifests[overlay])['backend']}"
-    user = deployment_of(manifests[overlay])[1]["securityContext"]
+    user = workload_of(manifests[overlay])[1]["securityContext"]
     dockerfile = (programs.ROOT / "deploy/docker/Dockerfile").read_text()
     assert f"\nUSER {user['runAsUser']}:{user['runAsGroup']}\n" in dockerfile
 
@@ -157,16 +175,17 @@ def test_image_fits_backend_and_user(manifests, overlay):
 @pytest.mark.parametrize("overlay", SERVING)
 def test_memory_and_cores_hold_what_the_flags_take(manifests, overlay):
     flags = flags_of(manifests[overlay])
-    limits = deployment_of(manifests[overlay])[2]["resources"]["limits"]
+    limits = workload_of(manifests[overlay])[2]["resources"]["limits"]
     rest = 2**29 if flags["backend"] == "cpu" else 2**30
-    assert size(limits["memory"]) >= size(flags["staging_bytes"]) + size(flags["transport_bytes"]) + rest
+    taken = size(flags["staging_bytes"]) + size(flags["transport_bytes"]) + page_bytes(flags)
+    assert size(limits["memory"]) >= taken + rest
     if flags["backend"] == "cpu":
         assert flags["threads"] == limits["cpu"]
 
 
-@pytest.mark.parametrize("overlay", SERVING)
+@pytest.mark.parametrize("overlay", STATELESS)
 def test_gpus_are_limits(manifests, overlay):
-    deployment, _, container = deployment_of(manifests[overlay])
+    deployment, _, container = workload_of(manifests[overlay])
     gpus = container["resources"]["limits"].get("nvidia.com/gpu", 0)
     assert gpus == {"cpu": 0, "gpu": 1, "multi-gpu": 4}[overlay]
     # With no spare GPU, a pod that comes before one goes would wait for ever.
@@ -175,7 +194,7 @@ def test_gpus_are_limits(manifests, overlay):
 
 @pytest.mark.parametrize("overlay", SERVING)
 def test_pods_outlive_the_drain(manifests, overlay):
-    _, pod, container = deployment_of(manifests[overlay])
+    _, pod, container = workload_of(manifests[overlay])
     flags = flags_of(manifests[overlay])
     before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     drain = seconds(flags["drain_grace"]) + seconds(flags["drain_timeout"])
@@ -187,7 +206,7 @@ def test_pods_outlive_the_drain(manifests, overlay):
 
 @pytest.mark.parametrize("overlay", SERVING)
 def test_probes_go_to_the_ports_of_the_flags(manifests, overlay):
-    container = deployment_of(manifests[overlay])[2]
+    container = workload_of(manifests[overlay])[2]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     flags = flags_of(manifests[overlay])
     assert flags["listen"].endswith(f":{ports['grpc']}") and flags["metrics_address"].endswith(f":{ports['metrics']}")
@@ -200,7 +219,7 @@ def test_probes_go_to_the_ports_of_the_flags(manifests, overlay):
 @pytest.mark.parametrize("overlay", SERVING)
 def test_pods_keep_the_restricted_profile(manifests, overlay):
     """The controls of Kubernetes' Pod Security Standard `restricted`, as far as fields exist for them here."""
-    _, pod, container = deployment_of(manifests[overlay])
+    _, pod, container = workload_of(manifests[overlay])
     levels = the("Namespace", manifests[overlay])["metadata"]["labels"]
     assert levels["pod-security.kubernetes.io/enforce"] == "restricted"
     assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
@@ -219,10 +238,10 @@ def test_pods_keep_the_restricted_profile(manifests, overlay):
 @pytest.mark.parametrize("overlay", SERVING)
 def test_everything_selects_the_pods(manifests, overlay):
     resources = manifests[overlay] + manifests["monitoring"]
-    deployment, _, container = deployment_of(resources)
-    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    workload, _, container = workload_of(resources)
+    labels = workload["spec"]["template"]["metadata"]["labels"]
     selectors = [
-        deployment["spec"]["selector"]["matchLabels"],
+        workload["spec"]["selector"]["matchLabels"],
         the("Service", resources)["spec"]["selector"],
         the("PodDisruptionBudget", resources)["spec"]["selector"]["matchLabels"],
         the("NetworkPolicy", resources)["spec"]["podSelector"]["matchLabels"],
@@ -230,13 +249,36 @@ def test_everything_selects_the_pods(manifests, overlay):
     ]
     for selector in selectors:
         assert selector and selector.items() <= labels.items()
-    scaled = the("HorizontalPodAutoscaler", resources)["spec"]["scaleTargetRef"]
-    assert (scaled["kind"], scaled["name"]) == ("Deployment", deployment["metadata"]["name"])
     ports = {port["name"] for port in container["ports"]}
     assert {port["targetPort"] for port in the("Service", resources)["spec"]["ports"]} <= ports
     opened = {port["port"] for rule in the("NetworkPolicy", resources)["spec"]["ingress"] for port in rule["ports"]}
     assert opened == ports - {"health"}  # probes come from the node, which no policy keeps out
     assert {one["port"] for one in the("PodMonitor", resources)["spec"]["podMetricsEndpoints"]} <= ports
+
+
+@pytest.mark.parametrize("overlay", STATELESS)
+def test_autoscaler_scales_the_pods(manifests, overlay):
+    scaled = the("HorizontalPodAutoscaler", manifests["monitoring"])["spec"]["scaleTargetRef"]
+    workload = workload_of(manifests[overlay])[0]
+    assert (scaled["kind"], scaled["name"]) == (workload["kind"], workload["metadata"]["name"])
+
+
+def test_pods_that_keep_sequences_have_names(manifests):
+    resources = manifests["cpu-sequences"]
+    workload = workload_of(resources)[0]
+    assert (
+        workload["kind"] == "StatefulSet"
+        and workload["spec"]["serviceName"] == the("Service", resources)["metadata"]["name"]
+    )
+    assert "kv_profiles" in flags_of(resources) and "strategy" not in workload["spec"]
+
+
+def test_pods_that_keep_sequences_have_a_namespace_of_their_own(manifests):
+    """Else the selectors of one overlay would match the pods of the other."""
+    namespaces = [the("Namespace", manifests[overlay])["metadata"]["name"] for overlay in ("cpu", "cpu-sequences")]
+    assert len(set(namespaces)) == 2
+    for resource in manifests["cpu-sequences"]:
+        assert resource["kind"] == "Namespace" or resource["metadata"]["namespace"] == namespaces[1]
 
 
 @pytest.mark.parametrize("overlay", SERVING)
@@ -252,7 +294,7 @@ def test_the_namespace_is_closed_by_default(manifests, overlay):
 
 @pytest.mark.parametrize("overlay", SERVING)
 def test_changed_flags_roll_the_pods(manifests, overlay):
-    _, pod, _ = deployment_of(manifests[overlay])
+    _, pod, _ = workload_of(manifests[overlay])
     (mounted,) = [volume["configMap"]["name"] for volume in pod["volumes"]]
     assert mounted == the("ConfigMap", manifests[overlay], "tessera-flags")["metadata"]["name"] != "tessera-flags"
 
@@ -265,7 +307,7 @@ def test_rules_are_those_of_prometheus(manifests, rule_groups):
 
 def test_pods_are_scraped_as_the_job_that_rules_name(manifests):
     monitor = the("PodMonitor", manifests["monitoring"])["spec"]
-    labels = deployment_of(manifests["cpu"])[0]["spec"]["template"]["metadata"]["labels"]
+    labels = workload_of(manifests["cpu"])[0]["spec"]["template"]["metadata"]["labels"]
     assert labels[monitor["jobLabel"]] == "tessera"
     (job,) = yaml.safe_load((programs.ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
     assert (monitor["sampleLimit"], monitor["labelLimit"]) == (job["sample_limit"], job["label_limit"])

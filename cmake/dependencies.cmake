@@ -5,6 +5,10 @@ find_package(OpenSSL REQUIRED)
 # refuse it.
 find_package(gRPC CONFIG REQUIRED)
 find_package(absl CONFIG REQUIRED)
+# Abseil calls locks by pointer, Lock() and Unlock() deprecated since 2026; the one of Debian 12 has no others.
+if(absl_VERSION VERSION_GREATER_EQUAL 20260101)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-deprecated-declarations>)
+endif()
 find_package(prometheus-cpp CONFIG REQUIRED)
 find_package(hwy CONFIG REQUIRED)
 find_package(GTest CONFIG REQUIRED)

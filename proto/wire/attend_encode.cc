@@ -64,7 +64,8 @@ grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message, std::initi
   }
   if (head_bytes > 0) {
     grpc::Slice head(head_bytes);
-    message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(head.begin()));
+    const uint8_t* const end = message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(head.begin()));
+    ABSL_RAW_CHECK(end == head.end(), "as many bytes as were counted");
     slices.push_back(std::move(head));
   }
   return grpc::ByteBuffer(slices.data(), slices.size());

@@ -169,6 +169,12 @@ class CudaPagedBackend final : public GpuPagedBackend {
   }
 
   absl::StatusOr<int64_t> PeakScratchBytes() const override { return scratch_.PeakBytes(); }
+  absl::StatusOr<int64_t> ReservedScratchBytes() const override {
+    const absl::StatusOr<int64_t> own = scratch_.ReservedBytes();
+    const absl::StatusOr<int64_t> of_forward = forward_->ReservedScratchBytes();
+    if (!own.ok() || !of_forward.ok()) return own.ok() ? of_forward : own;
+    return *own + *of_forward;
+  }
 
  private:
   // The table of one attending launch, and the partial results after it.

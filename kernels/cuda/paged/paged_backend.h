@@ -14,6 +14,8 @@ class GpuPagedBackend : public PagedAttentionBackend {
  public:
   // Bytes of scratch memory: the most that calls have had in use at one time, beside the callers' tensors and pages.
   virtual absl::StatusOr<int64_t> PeakScratchBytes() const = 0;
+  // Bytes that the device has given for it, in use or kept for later calls.
+  virtual absl::StatusOr<int64_t> ReservedScratchBytes() const = 0;
 };
 
 // On CUDA device `device`. Everything that a call names is in its memory, page tables and scales too. Scratch memory

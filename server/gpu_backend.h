@@ -6,11 +6,14 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/cuda/gpu_backend.h"
+#include "kernels/cuda/paged/paged_backend.h"
 
 namespace tessera {
 
 // On CUDA device `number`. UNAVAILABLE where there is no such device or its driver is too old.
 absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> MakeGpuBackend(int number);
+// The same for pages.
+absl::StatusOr<std::unique_ptr<cuda::GpuPagedBackend>> MakeGpuPagedBackend(int number);
 
 }  // namespace tessera
 

@@ -27,12 +27,15 @@ absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenGpus(const ServerConfig
   for (const int number : *chosen) {
     absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> backend = MakeGpuBackend(number);
     if (!backend.ok()) return backend.status();
+    absl::StatusOr<std::unique_ptr<cuda::GpuPagedBackend>> paged = MakeGpuPagedBackend(number);
+    if (!paged.ok()) return paged.status();
     CudaDeviceOptions options;
     options.index = static_cast<int>(devices.size());
     options.device = number;
     options.slots = SlotsFor(config, "cuda");
     options.memory_fraction = config.memory_fraction;
-    absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(options, *std::move(backend), staging, calls);
+    absl::StatusOr<std::unique_ptr<CudaDevice>> device =
+        CudaDevice::Open(options, *std::move(backend), staging, calls, *std::move(paged));
     if (!device.ok()) return device.status();
     devices.push_back(*std::move(device));
   }

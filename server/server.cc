@@ -53,11 +53,16 @@ std::vector<DeviceLabels> LabelsOf(const std::vector<Device*>& devices) {
   return labels;
 }
 
-// The least memory that one of the devices has for tensors; 0 where they stay in staging memory.
-int64_t LeastMemory(const std::vector<Device*>& devices) {
-  int64_t least = devices.front()->info().memory_bytes;
-  for (const Device* device : devices) least = std::min(least, device->info().memory_bytes);
-  return least;
+// Whose memory the pages of profile `profile` are in.
+size_t DeviceOf(size_t profile, const std::vector<Device*>& devices) { return profile % devices.size(); }
+
+// The least memory that one of the devices has for tensors, beside its pages; 0 where they stay in staging memory.
+int64_t LeastMemory(const ServerConfig& config, const std::vector<Device*>& devices) {
+  std::vector<int64_t> left;
+  for (const Device* device : devices) left.push_back(device->info().memory_bytes);
+  if (left.front() == 0) return 0;
+  for (size_t i = 0; i < config.kv_profiles.size(); ++i) left[DeviceOf(i, devices)] -= config.kv_profiles[i].bytes();
+  return std::max<int64_t>(1, *std::min_element(left.begin(), left.end()));
 }
 
 std::vector<RegionMapper*> MappersOf(const std::vector<Device*>& devices) {
@@ -68,7 +73,7 @@ std::vector<RegionMapper*> MappersOf(const std::vector<Device*>& devices) {
 
 AttendLimits LimitsFor(const ServerConfig& config, const std::vector<Device*>& devices) {
   return FittedLimits(config, static_cast<int64_t>(devices.front()->staging().capacity()),
-                      devices.front()->info().backend, LeastMemory(devices));
+                      devices.front()->info().backend, LeastMemory(config, devices));
 }
 
 void SetTransportOptions(const ServerConfig& config, grpc::ServerBuilder* builder) {
@@ -165,7 +170,7 @@ absl::Status Server::Secure() {
 absl::Status Server::OpenCaches() {
   for (size_t i = 0; i < config_.kv_profiles.size(); ++i) {
     const CacheProfile& profile = config_.kv_profiles[i];
-    const size_t device = i % devices_.size();
+    const size_t device = DeviceOf(i, devices_);
     absl::StatusOr<std::unique_ptr<StagingPool::Region>> pages =
         devices_[device]->TakePages(static_cast<size_t>(profile.bytes()));
     if (!pages.ok()) {

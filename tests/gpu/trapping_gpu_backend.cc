@@ -51,4 +51,8 @@ absl::StatusOr<std::unique_ptr<cuda::GpuBackend>> MakeGpuBackend(int number) {
   return std::make_unique<TrappingBackend>(*std::move(backend), launches);
 }
 
+absl::StatusOr<std::unique_ptr<cuda::GpuPagedBackend>> MakeGpuPagedBackend(int number) {
+  return cuda::CreatePagedBackend(number);
+}
+
 }  // namespace tessera

@@ -97,7 +97,7 @@ def allowed(include: str, quoted: bool, folder: str, rules: set[str], test: bool
     if first in {"kernels", "server", "client", "tests", "proto"}:
         if test and include.startswith("tests/random/"):
             return True
-        if test and folder.startswith("kernels") and first == "kernels":
+        if test and folder.startswith(("kernels", "server/device")) and first == "kernels":
             return True
         target = rule_for(include)
         return target == folder or target in rules

@@ -24,7 +24,7 @@ struct CudaDeviceFacts {
   DeviceUuid uuid = {};
 };
 
-// One piece of a transfer between host and device memory.
+// One piece of a transfer.
 struct CudaCopy {
   void* to;
   const void* from;
@@ -67,9 +67,15 @@ class CudaCalls {
 
   // In stream order.
   virtual absl::Status Copy(absl::Span<const CudaCopy> copies, Direction direction, StreamHandle stream) = 0;
+  // In stream order, by the device's processors, with one launch for many pieces: what has the lower latency. A piece
+  // lies in the device's memory or in pinned memory at either end; one that comes from null becomes zeros. REQUIRES: no
+  // piece overlaps the destination of another.
+  virtual absl::Status Move(absl::Span<const CudaCopy> pieces, StreamHandle stream) = 0;
   virtual absl::Status Record(Event event, StreamHandle stream) = 0;
 
-  // Waits until the stream has come to where the event was recorded last.
+  // Whether the stream has come to where the event was recorded last. Returns at once.
+  virtual absl::StatusOr<bool> Reached(Event event) = 0;
+  // Waits until it has.
   virtual absl::Status Await(Event event) = 0;
   // Device time between two events that have been awaited.
   virtual absl::StatusOr<absl::Duration> Elapsed(Event from, Event to) = 0;

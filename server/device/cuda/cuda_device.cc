@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "server/device/cuda/page_region.h"
 
 namespace tessera {
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaDeviceOptions& options,
                                                              std::unique_ptr<cuda::GpuBackend> backend,
-                                                             std::shared_ptr<StagingPool> staging, CudaCalls* calls) {
+                                                             std::shared_ptr<StagingPool> staging, CudaCalls* calls,
+                                                             std::unique_ptr<cuda::GpuPagedBackend> paged) {
   ABSL_RAW_CHECK(options.slots >= 1, "a device has a slot");
   if (absl::Status selected = calls->SelectDevice(options.device); !selected.ok()) return selected;
   absl::StatusOr<CudaDeviceFacts> facts = calls->Describe(options.device);
@@ -24,22 +26,50 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaDeviceOpt
                   .kernel = std::string(backend->name()),
                   .memory_bytes = static_cast<int64_t>((*memory)->capacity()),
                   .slots = options.slots};
-  std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(info), std::move(backend), std::move(staging),
-                                                    *std::move(memory),
+  std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(info), std::move(backend), std::move(paged),
+                                                    std::move(staging), *std::move(memory),
                                                     CudaRegionMapper(options.device, facts->uuid, calls)));
-  const CudaSlot::Shared shared = {
-      .device = options.device, .backend = device->backend_.get(), .memory = device->memory_.get(), .calls = calls};
+  device->shared_ = {.device = options.device,
+                     .backend = device->backend_.get(),
+                     .paged = device->paged_.get(),
+                     .memory = device->memory_.get(),
+                     .staging = device->staging_.get(),
+                     .calls = calls,
+                     .looks = options.looks};
   for (int slot = 0; slot < options.slots; ++slot) {
-    absl::StatusOr<std::unique_ptr<CudaSlot>> created = CudaSlot::Create(shared);
+    absl::StatusOr<std::unique_ptr<CudaSlot>> created = CudaSlot::Create(device->shared_);
     if (!created.ok()) return created.status();
     device->slots_.push_back(*std::move(created));
   }
   return device;
 }
 
+int64_t CudaDevice::launch_memory() const {
+  int64_t bytes = backend_->ReservedScratchBytes().value_or(0);
+  if (paged_ != nullptr) bytes += paged_->ReservedScratchBytes().value_or(0);
+  return bytes;
+}
+
 BatchOutcome CudaDevice::Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
                              const std::stop_token& stop) {
   return slots_[static_cast<size_t>(slot)]->Run(params, items, stop);
+}
+
+absl::StatusOr<std::unique_ptr<StagingPool::Region>> CudaDevice::TakePages(size_t bytes) {
+  if (paged_ == nullptr) return Device::TakePages(bytes);
+  absl::StatusOr<DeviceMemory::Block> block = memory_->Keep(bytes);
+  if (!block.ok()) return block.status();
+  // A slot of its own, for those there are may be at work.
+  const absl::StatusOr<std::unique_ptr<CudaSlot>> slot = CudaSlot::Create(shared_);
+  if (!slot.ok()) return slot.status();
+  if (absl::Status cleared = (*slot)->Clear({block->data(), bytes}); !cleared.ok()) return cleared;
+  return std::make_unique<PageRegion>(*std::move(block), bytes);
+}
+
+BatchOutcome CudaDevice::Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
+                                const std::stop_token& stop) {
+  if (paged_ == nullptr) return Device::Extend(slot, params, items, stop);
+  return slots_[static_cast<size_t>(slot)]->Extend(params, items, stop);
 }
 
 }  // namespace tessera

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/device/cuda/step_tables.h"
+
 namespace tessera {
 
 absl::StatusOr<std::unique_ptr<CudaSlot>> CudaSlot::Create(const Shared& shared) {
@@ -29,40 +31,85 @@ CudaSlot::~CudaSlot() {
 
 BatchOutcome CudaSlot::Run(const AttentionParams& params, absl::Span<const BatchItem> items,
                            const std::stop_token& stop) {
-  BatchOutcome outcome;
   const TransferPlan plan(items);
-  const absl::StatusOr<DeviceMemory::Block> block = shared_.memory->Allocate(plan.device_bytes());
+  return Execute(plan, items.size(), stop, /*looks=*/0,
+                 [&](std::byte* block, ForwardStats* stats) { return EnqueueRun(params, plan, block, stats); });
+}
+
+BatchOutcome CudaSlot::Extend(const PagedParams& params, absl::Span<const ExtendItem> items,
+                              const std::stop_token& stop) {
+  const StepTables tables(params, items);
+  const absl::StatusOr<StagingBuffer> side_memory = shared_.staging->Allocate(tables.bytes());
+  if (!side_memory.ok()) {
+    BatchOutcome outcome;
+    outcome.status = side_memory.status();
+    return outcome;
+  }
+  tables.WriteTo(side_memory->data());
+  const ExtendPlan plan(items, tables, {side_memory->data(), side_memory->size()});
+  return Execute(plan.transfers(), items.size(), stop, shared_.looks,
+                 [&](std::byte* block, ForwardStats* stats) { return EnqueueExtend(params, plan, block, stats); });
+}
+
+absl::Status CudaSlot::Clear(absl::Span<std::byte> memory) {
+  absl::Status status = shared_.calls->SelectDevice(shared_.device);
+  if (status.ok()) status = Move({{.to = memory.data(), .from = nullptr, .bytes = memory.size()}});
+  if (!status.ok()) shared_.calls->ForgetError();
+  status.Update(AwaitStream(/*looks=*/0));
+  return status;
+}
+
+BatchOutcome CudaSlot::Execute(const TransferPlan& transfers, size_t items, const std::stop_token& stop, int looks,
+                               absl::FunctionRef<absl::Status(std::byte* block, ForwardStats* stats)> enqueue) {
+  BatchOutcome outcome;
+  const absl::StatusOr<DeviceMemory::Block> block = shared_.memory->Allocate(transfers.device_bytes());
   if (!block.ok()) {
     // What is too much together may fit one by one.
-    outcome.status = items.size() > 1 ? absl::ResourceExhaustedError(block.status().message()) : block.status();
+    outcome.status = items > 1 ? absl::ResourceExhaustedError(block.status().message()) : block.status();
     return outcome;
   }
   if (stop.stop_requested()) {
     outcome.status = absl::CancelledError("nobody waits for the batch any more");
     return outcome;
   }
-  outcome.status = Enqueue(params, plan, block->data(), &outcome.stats);
+  outcome.status = shared_.calls->SelectDevice(shared_.device);
+  if (outcome.status.ok()) outcome.status = enqueue(block->data(), &outcome.stats);
   if (!outcome.status.ok()) shared_.calls->ForgetError();
   // Also after an error: what has been enqueued until then still uses the batch's memory.
-  if (absl::Status waited = AwaitStream(); !waited.ok()) {
+  if (absl::Status waited = AwaitStream(looks); !waited.ok()) {
     outcome.status = std::move(waited);
     outcome.sticky = true;
     return outcome;
   }
-  if (outcome.status.ok()) outcome.status = MeasureStages(plan, &outcome.times);
+  if (outcome.status.ok()) outcome.status = MeasureStages(transfers, &outcome.times);
   return outcome;
 }
 
-absl::Status CudaSlot::Enqueue(const AttentionParams& params, const TransferPlan& plan, std::byte* block,
-                               ForwardStats* stats) {
-  absl::Status status = shared_.calls->SelectDevice(shared_.device);
-  if (status.ok()) status = Record(kBegun);
+absl::Status CudaSlot::EnqueueRun(const AttentionParams& params, const TransferPlan& plan, std::byte* block,
+                                  ForwardStats* stats) {
+  absl::Status status = Record(kBegun);
   if (status.ok()) status = CopyPieces(plan.inputs(), block, CudaCalls::Direction::kToDevice);
   if (status.ok()) status = Record(kCopiedIn);
   if (status.ok()) status = shared_.backend->Forward(params, plan.Views(block), stream_, stats);
   if (status.ok()) status = Record(kComputed);
   if (status.ok()) status = CopyPieces(plan.outputs(), block, CudaCalls::Direction::kToHost);
   return status;
+}
+
+absl::Status CudaSlot::EnqueueExtend(const PagedParams& params, const ExtendPlan& plan, std::byte* block,
+                                     ForwardStats* stats) {
+  absl::Status status = Record(kBegun);
+  if (status.ok()) status = Move(plan.Fills());
+  if (status.ok()) status = Move(plan.CopiesAndInputs(block));
+  if (status.ok()) status = Record(kCopiedIn);
+  if (status.ok()) status = shared_.paged->Extend(params, plan.Views(block), stream_, stats);
+  if (status.ok()) status = Record(kComputed);
+  if (status.ok()) status = Move(plan.Outputs(block));
+  return status;
+}
+
+absl::Status CudaSlot::Move(absl::Span<const CudaCopy> pieces) {
+  return pieces.empty() ? absl::OkStatus() : shared_.calls->Move(pieces, stream_);
 }
 
 absl::Status CudaSlot::CopyPieces(absl::Span<const TransferPlan::Piece> pieces, std::byte* block,
@@ -78,9 +125,14 @@ absl::Status CudaSlot::CopyPieces(absl::Span<const TransferPlan::Piece> pieces, 
   return shared_.calls->Copy(copies, direction, stream_);
 }
 
-absl::Status CudaSlot::AwaitStream() {
+absl::Status CudaSlot::AwaitStream(int looks) {
   absl::Status status = shared_.calls->SelectDevice(shared_.device);
   if (status.ok()) status = Record(kCopiedOut);
+  for (int look = 0; status.ok() && look < looks; ++look) {
+    const absl::StatusOr<bool> reached = shared_.calls->Reached(events_[kCopiedOut]);
+    if (!reached.ok()) return reached.status();
+    if (*reached) return absl::OkStatus();
+  }
   if (status.ok()) status = shared_.calls->Await(events_[kCopiedOut]);
   return status;
 }

@@ -6,27 +6,36 @@
 #include <memory>
 #include <stop_token>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/attention.h"
+#include "kernels/paged_attention.h"
 #include "server/device/cuda/cuda_calls.h"
 #include "server/device/cuda/device_memory.h"
+#include "server/device/cuda/extend_plan.h"
 #include "server/device/cuda/transfer_plan.h"
 #include "server/device/device.h"
+#include "server/memory/staging_pool.h"
 
 namespace tessera {
 
-// Used by one thread at a time. While a batch is on the device, that thread sleeps. The streams of several slots run
-// side by side, so one slot's copies overlap another's kernel.
+// Used by one thread at a time. While a batch is on the device, that thread sleeps; steps on resident sequences are
+// short, and it watches them for a while first. The streams of several slots run side by side, so one slot's copies
+// overlap another's kernel. Nothing orders one slot's steps after another's: steps that touch the same pages must not
+// be under way at the same time.
 class CudaSlot {
  public:
   // What the slots of a device share. All outlive the slots.
   struct Shared {
     int device;  // CUDA's number
     AttentionBackend* backend;
+    PagedAttentionBackend* paged;  // null: the device keeps no pages
     DeviceMemory* memory;
+    StagingPool* staging;
     CudaCalls* calls;
+    int looks;  // CudaDeviceOptions::looks
   };
 
   static absl::StatusOr<std::unique_ptr<CudaSlot>> Create(const Shared& shared);
@@ -34,8 +43,11 @@ class CudaSlot {
   CudaSlot& operator=(const CudaSlot&) = delete;
   ~CudaSlot();
 
-  // As Device::Run. A request to stop is heeded until the batch has been handed to the device.
+  // As Device::Run and Device::Extend. A request to stop is heeded until the batch has been handed to the device.
   BatchOutcome Run(const AttentionParams& params, absl::Span<const BatchItem> items, const std::stop_token& stop);
+  BatchOutcome Extend(const PagedParams& params, absl::Span<const ExtendItem> items, const std::stop_token& stop);
+  // Sets the device's memory to zero; done on return.
+  absl::Status Clear(absl::Span<std::byte> memory);
 
  private:
   // Where in the batch an event is recorded.
@@ -43,14 +55,23 @@ class CudaSlot {
 
   explicit CudaSlot(const Shared& shared) : shared_(shared) {}
 
-  // Hands the whole batch to the stream; returns at once.
-  absl::Status Enqueue(const AttentionParams& params, const TransferPlan& plan, std::byte* block, ForwardStats* stats);
+  // Gets the device memory that the transfers take, hands the batch to the stream by `enqueue`, and waits for it.
+  BatchOutcome Execute(const TransferPlan& transfers, size_t items, const std::stop_token& stop, int looks,
+                       absl::FunctionRef<absl::Status(std::byte* block, ForwardStats* stats)> enqueue);
+
+  // Both hand the whole batch to the stream and return at once.
+  absl::Status EnqueueRun(const AttentionParams& params, const TransferPlan& plan, std::byte* block,
+                          ForwardStats* stats);
+  absl::Status EnqueueExtend(const PagedParams& params, const ExtendPlan& plan, std::byte* block, ForwardStats* stats);
+
   absl::Status CopyPieces(absl::Span<const TransferPlan::Piece> pieces, std::byte* block,
                           CudaCalls::Direction direction);
+  // Nothing where there are no pieces.
+  absl::Status Move(absl::Span<const CudaCopy> pieces);
   absl::Status Record(Mark mark) { return shared_.calls->Record(events_[mark], stream_); }
-  // Waits for everything that has been handed to the stream. An error means that the device is lost: one that has
-  // survived a failure forgets it, one that has not answers every later call with it.
-  absl::Status AwaitStream();
+  // Waits for everything that has been handed to the stream; looks so many times before it sleeps. An error means that
+  // the device is lost: one that has survived a failure forgets it, one that has not answers every later call with it.
+  absl::Status AwaitStream(int looks);
   absl::Status MeasureStages(const TransferPlan& plan, StageTimes* times) const;
 
   const Shared shared_;

@@ -9,16 +9,19 @@
 namespace tessera {
 
 DeviceMemory::Block::Block(Block&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)), data_(std::exchange(other.data_, nullptr)) {}
+    : memory_(std::exchange(other.memory_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      kept_(std::exchange(other.kept_, 0)) {}
 
 DeviceMemory::Block& DeviceMemory::Block::operator=(Block&& other) noexcept {
   std::swap(memory_, other.memory_);
   std::swap(data_, other.data_);
+  std::swap(kept_, other.kept_);
   return *this;
 }
 
 DeviceMemory::Block::~Block() {
-  if (memory_ != nullptr) memory_->Free(data_);
+  if (memory_ != nullptr) memory_->Free(data_, kept_);
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> DeviceMemory::Take(int device, size_t bytes, CudaCalls* calls) {
@@ -42,16 +45,30 @@ DeviceMemory::~DeviceMemory() {
 
 absl::StatusOr<DeviceMemory::Block> DeviceMemory::Allocate(size_t bytes) {
   if (bytes == 0) return Block();
-  if (bytes > capacity_) {
-    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes are more than the device's arena of ", capacity_));
-  }
   absl::MutexLock lock(&mutex_);
+  if (bytes > capacity_ - kept_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bytes, " bytes are more than the device's arena of ", capacity_ - kept_));
+  }
+  return AllocateLocked(bytes, /*keep=*/false);
+}
+
+absl::StatusOr<DeviceMemory::Block> DeviceMemory::Keep(size_t bytes) {
+  if (bytes == 0) return Block();
+  absl::MutexLock lock(&mutex_);
+  return AllocateLocked(bytes, /*keep=*/true);
+}
+
+absl::StatusOr<DeviceMemory::Block> DeviceMemory::AllocateLocked(size_t bytes, bool keep) {
+  const size_t before = arena_.in_use();
   const std::optional<size_t> offset = arena_.Allocate(bytes);
   if (!offset.has_value()) {
-    return absl::ResourceExhaustedError(absl::StrCat("device memory: ", bytes, " bytes do not fit now, ",
-                                                     arena_.in_use(), " of ", capacity_, " are in use"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("device memory: ", bytes, " bytes do not fit now, ", before, " of ", capacity_, " are in use"));
   }
-  return Block(this, data_ + *offset);
+  const size_t kept = keep ? arena_.in_use() - before : 0;
+  kept_ += kept;
+  return Block(this, data_ + *offset, kept);
 }
 
 size_t DeviceMemory::in_use() const {
@@ -59,8 +76,9 @@ size_t DeviceMemory::in_use() const {
   return arena_.in_use();
 }
 
-void DeviceMemory::Free(std::byte* data) {
+void DeviceMemory::Free(std::byte* data, size_t kept) {
   absl::MutexLock lock(&mutex_);
+  kept_ -= kept;
   arena_.Free(static_cast<size_t>(data - data_));
 }
 

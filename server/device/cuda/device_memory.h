@@ -32,10 +32,11 @@ class DeviceMemory {
 
    private:
     friend class DeviceMemory;
-    Block(DeviceMemory* memory, std::byte* data) : memory_(memory), data_(data) {}
+    Block(DeviceMemory* memory, std::byte* data, size_t kept) : memory_(memory), data_(data), kept_(kept) {}
 
     DeviceMemory* memory_ = nullptr;
     std::byte* data_ = nullptr;
+    size_t kept_ = 0;  // bytes that no other block can have as long as this one lives
   };
 
   // Takes `bytes` of CUDA device `device`. `calls` outlives the memory. RESOURCE_EXHAUSTED where the device has not so
@@ -46,9 +47,11 @@ class DeviceMemory {
   // REQUIRES: every block has been given back.
   ~DeviceMemory();
 
-  // RESOURCE_EXHAUSTED where no free piece is large enough now; INVALID_ARGUMENT where the arena never could be.
+  // RESOURCE_EXHAUSTED where no free piece is large enough now; INVALID_ARGUMENT where what is not kept never could be.
   // 0 bytes give an empty block.
   absl::StatusOr<Block> Allocate(size_t bytes);
+  // A block that stays: nobody waits for it to be given back. RESOURCE_EXHAUSTED where no free piece is large enough.
+  absl::StatusOr<Block> Keep(size_t bytes);
 
   size_t capacity() const { return capacity_; }
   // Bytes handed out, rounding included.
@@ -56,13 +59,15 @@ class DeviceMemory {
 
  private:
   DeviceMemory(int device, std::byte* data, size_t bytes, CudaCalls* calls);
-  void Free(std::byte* data);
+  absl::StatusOr<Block> AllocateLocked(size_t bytes, bool keep) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Free(std::byte* data, size_t kept);
 
   const int device_;
   std::byte* const data_;
   CudaCalls* const calls_;
   mutable absl::Mutex mutex_;
   Arena arena_ ABSL_GUARDED_BY(mutex_);
+  size_t kept_ ABSL_GUARDED_BY(mutex_) = 0;
   const size_t capacity_;
 };
 

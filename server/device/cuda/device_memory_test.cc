@@ -37,6 +37,23 @@ TEST(DeviceMemory, MovedBlocksAreGivenBackOnce) {
   EXPECT_EQ(memory->in_use(), 0);
 }
 
+TEST(DeviceMemory, NobodyIsToldToWaitForWhatIsKept) {
+  FakeCudaCalls calls(1, 1 << 20);
+  const auto memory = *DeviceMemory::Take(0, 4096, &calls);
+  EXPECT_EQ(memory->Keep(4097).status().code(), absl::StatusCode::kResourceExhausted);
+  {
+    DeviceMemory::Block block = *memory->Keep(1000);
+    const DeviceMemory::Block kept = std::move(block);
+    EXPECT_EQ(memory->in_use(), 1024);
+    EXPECT_EQ(memory->Allocate(3073).status().code(), absl::StatusCode::kInvalidArgument);
+    const DeviceMemory::Block other = *memory->Allocate(1024);
+    EXPECT_EQ(memory->Allocate(3072).status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(memory->Keep(3072).status().code(), absl::StatusCode::kResourceExhausted);
+  }
+  EXPECT_EQ(memory->in_use(), 0);
+  EXPECT_TRUE(memory->Allocate(4096).ok());
+}
+
 TEST(DeviceMemory, WhatDoesNotFitNowIsExhaustedAndWhatNeverFitsIsInvalid) {
   FakeCudaCalls calls(1, 1 << 20);
   const auto memory = *DeviceMemory::Take(0, 4096, &calls);

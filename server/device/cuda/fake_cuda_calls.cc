@@ -50,6 +50,11 @@ int FakeCudaCalls::copies() const {
   return copies_;
 }
 
+int FakeCudaCalls::moves() const {
+  absl::MutexLock lock(&mutex_);
+  return moves_;
+}
+
 int FakeCudaCalls::errors_forgotten() const {
   absl::MutexLock lock(&mutex_);
   return errors_forgotten_;
@@ -192,6 +197,31 @@ absl::Status FakeCudaCalls::Copy(absl::Span<const CudaCopy> copies, Direction di
   return failure;
 }
 
+absl::Status FakeCudaCalls::Move(absl::Span<const CudaCopy> pieces, StreamHandle stream) {
+  absl::MutexLock lock(&mutex_);
+  FakeStream& target = StreamOf(stream);
+  if (absl::Status state = StateOf(target.device); !state.ok()) return state;
+  if (absl::Status failure = TakeFailure("Move"); !failure.ok()) return failure;
+  const auto there = [&](const void* data, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return Holds(data, bytes, target.device) || Holds(data, bytes, kPinned);
+  };
+  for (const CudaCopy& piece : pieces) {
+    ABSL_RAW_CHECK(there(piece.to, piece.bytes), "a piece goes to what is there");
+    ABSL_RAW_CHECK(piece.from == nullptr || there(piece.from, piece.bytes), "a piece comes from what is there");
+  }
+  ++moves_;
+  target.work.push_back({.time = kMoveTime, .run = [list = std::vector<CudaCopy>(pieces.begin(), pieces.end())] {
+                           for (const CudaCopy& piece : list) {
+                             if (piece.from == nullptr) {
+                               std::memset(piece.to, 0, piece.bytes);
+                             } else {
+                               std::memcpy(piece.to, piece.from, piece.bytes);
+                             }
+                           }
+                         }});
+  return absl::OkStatus();
+}
+
 absl::Status FakeCudaCalls::Record(Event event, StreamHandle stream) {
   absl::MutexLock lock(&mutex_);
   FakeStream& target = StreamOf(stream);
@@ -202,6 +232,13 @@ absl::Status FakeCudaCalls::Record(Event event, StreamHandle stream) {
   ++recorded.pending;
   target.work.push_back({.time = {}, .run = nullptr, .event = event});
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> FakeCudaCalls::Reached(Event event) {
+  absl::MutexLock lock(&mutex_);
+  const FakeEvent& asked = *events_.at(event);
+  if (absl::Status state = StateOf(asked.device); !state.ok()) return state;
+  return asked.pending == 0;
 }
 
 absl::Status FakeCudaCalls::Await(Event event) {

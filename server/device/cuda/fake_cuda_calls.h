@@ -26,6 +26,7 @@ class FakeCudaCalls final : public CudaCalls {
  public:
   static constexpr std::byte kPoison{0xEE};                           // what device memory is full of at first
   static constexpr absl::Duration kCopyTime = absl::Milliseconds(2);  // of each piece
+  static constexpr absl::Duration kMoveTime = absl::Milliseconds(1);  // of all pieces of a call
 
   struct Counts {
     int device_allocations = 0;
@@ -50,15 +51,16 @@ class FakeCudaCalls final : public CudaCalls {
   // What Describe says of a device.
   static DeviceUuid UuidOf(int device);
   // The next call of this name fails with `error`, and the device survives: "AllocateDevice", "AllocatePinned",
-  // "CreateStream", "CreateEvent", "Copy" (of the last piece), "RegisterPinned", "OpenIpc".
+  // "CreateStream", "CreateEvent", "Copy" (of the last piece), "Move", "RegisterPinned", "OpenIpc".
   void FailNext(const std::string& call, absl::Status error);
   // From the next wait on, every call on this device fails.
   void BreakAtNextWait(int device);
 
   // What is held now.
   Counts counts() const;
-  // Pieces copied so far, and errors forgotten.
+  // So far: pieces copied, calls of Move, and errors forgotten.
   int copies() const;
+  int moves() const;
   int errors_forgotten() const;
 
   absl::StatusOr<int> CountDevices() override;
@@ -77,7 +79,9 @@ class FakeCudaCalls final : public CudaCalls {
   absl::StatusOr<Event> CreateEvent() override;
   void DestroyEvent(Event event) override;
   absl::Status Copy(absl::Span<const CudaCopy> copies, Direction direction, StreamHandle stream) override;
+  absl::Status Move(absl::Span<const CudaCopy> pieces, StreamHandle stream) override;
   absl::Status Record(Event event, StreamHandle stream) override;
+  absl::StatusOr<bool> Reached(Event event) override;
   absl::Status Await(Event event) override;
   absl::StatusOr<absl::Duration> Elapsed(Event from, Event to) override;
   void ForgetError() override;
@@ -127,6 +131,7 @@ class FakeCudaCalls final : public CudaCalls {
   std::set<int> breaking_ ABSL_GUARDED_BY(mutex_);
   std::set<int> broken_ ABSL_GUARDED_BY(mutex_);
   int copies_ ABSL_GUARDED_BY(mutex_) = 0;
+  int moves_ ABSL_GUARDED_BY(mutex_) = 0;
   int errors_forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

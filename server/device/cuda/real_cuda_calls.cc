@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/copy_pieces.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace tessera {
@@ -137,9 +138,27 @@ class RealCudaCalls final : public CudaCalls {
         "copying");
   }
 
+  absl::Status Move(absl::Span<const CudaCopy> pieces, StreamHandle stream) override {
+    std::vector<cuda::CopyPiece> list;
+    list.reserve(pieces.size());
+    for (const CudaCopy& piece : pieces) list.push_back({piece.to, piece.from, piece.bytes});
+    return ToStatus(cuda::CopyPieces(list.data(), list.size(), static_cast<cudaStream_t>(stream)), "moving memory");
+  }
+
   absl::Status Record(Event event, StreamHandle stream) override {
     return ToStatus(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream)),
                     "recording an event");
+  }
+
+  absl::StatusOr<bool> Reached(Event event) override {
+    const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event));
+    if (error == cudaErrorNotReady) {
+      cudaGetLastError();  // no error, but remembered as one
+      return false;
+    }
+    const absl::Status status = ToStatus(error, "looking at an event");
+    if (!status.ok()) return status;
+    return true;
   }
 
   absl::Status Await(Event event) override {

@@ -68,23 +68,23 @@ TransferPlan::TransferPlan(absl::Span<const BatchItem> items) : items_(items), p
   outputs_ = LayOut(std::move(outputs), &device_bytes_);
 }
 
-template <typename T>
-T* TransferPlan::Moved(size_t item, T* pointer, std::byte* block) const {
+const void* TransferPlan::MovedAddress(size_t item, const void* address, std::byte* block) const {
   const BatchItem& from = items_[item];
   const Place& place = places_[item];
-  const auto* const at = reinterpret_cast<const std::byte*>(pointer);
+  const auto* const at = static_cast<const std::byte*>(address);
   // Where it lies `bytes` from `data` on. One past the end is the pointer of an empty tensor; it may go anywhere.
-  const auto moved = [at, block](const std::byte* data, size_t bytes, size_t offset) -> T* {
+  const auto moved = [at, block](const std::byte* data, size_t bytes, size_t offset) -> const void* {
     const bool inside = at != nullptr && at >= data && at < data + bytes;
-    return inside ? reinterpret_cast<T*>(block + offset + (at - data)) : nullptr;
+    return inside ? block + offset + (at - data) : nullptr;
   };
-  if (T* const there = moved(from.input.data(), from.input.size(), place.input)) return there;
-  if (T* const there = moved(from.output.data(), from.output.size(), place.output)) return there;
+  if (const void* const there = moved(from.input.data(), from.input.size(), place.input)) return there;
+  if (const void* const there = moved(from.output.data(), from.output.size(), place.output)) return there;
   for (size_t i = 0; i < from.tensors.size(); ++i) {
     const HostTensor& tensor = from.tensors[i];
-    if (T* const there = moved(tensor.data, tensor.bytes, tensor_places_[place.first_tensor + i])) return there;
+    const size_t offset = tensor_places_[place.first_tensor + i];
+    if (const void* const there = moved(tensor.data, tensor.bytes, offset)) return there;
   }
-  return pointer;
+  return address;
 }
 
 std::vector<SequenceView> TransferPlan::Views(std::byte* block) const {

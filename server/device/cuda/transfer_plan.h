@@ -38,6 +38,12 @@ class TransferPlan {
 
   // The batch's sequences as the kernel sees them, with the device block at `block`.
   std::vector<SequenceView> Views(std::byte* block) const;
+  // `pointer` of one of the item's views, moved to where its bytes land. What lies in no host memory of the item's
+  // stays.
+  template <typename T>
+  T* Moved(size_t item, T* pointer, std::byte* block) const {
+    return static_cast<T*>(const_cast<void*>(MovedAddress(item, pointer, block)));
+  }
 
  private:
   // Offsets in the device block; 0 of a buffer without bytes.
@@ -47,10 +53,7 @@ class TransferPlan {
     size_t first_tensor = 0;  // of the item's, in tensor_places_
   };
 
-  // `pointer` of the item's view, moved to where its bytes land in the block at `block`. What lies in no host memory of
-  // the item's stays.
-  template <typename T>
-  T* Moved(size_t item, T* pointer, std::byte* block) const;
+  const void* MovedAddress(size_t item, const void* address, std::byte* block) const;
 
   const absl::Span<const BatchItem> items_;
   std::vector<Place> places_;          // one an item

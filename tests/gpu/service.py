@@ -15,26 +15,14 @@ import sys
 import threading
 import time
 
+import resident
 import two_devices
 from service_programs import (ENVIRONMENT, HERE, OUT, PROGRAMS, S16, S128, S4096, TURN, TURNS, Server, beside_echo, load,
                               loaded, run)
+from standard import standard
 
 # What `batches` must see for its comparison to mean anything.
 LARGE_BATCH = 8
-
-
-def standard(q, k, v, causal, dtype):
-    """Materialised attention of [tokens, heads, d], in `dtype`, the softmax in at least fp32."""
-    import torch
-    wide = torch.float64 if dtype == torch.float64 else torch.float32
-    q, k, v = (t.to(dtype).transpose(0, 1) for t in (q, k, v))
-    scores = (q @ k.transpose(1, 2)).to(wide) / math.sqrt(q.shape[2])
-    if causal:
-        rows, keys = scores.shape[1:]
-        hidden = torch.ones(rows, keys, device=q.device).tril(keys - rows) == 0
-        scores = scores.masked_fill(hidden, -math.inf)
-    weights = torch.softmax(scores, 2).nan_to_num()
-    return (weights.to(dtype) @ v).transpose(0, 1)
 
 
 def check():
@@ -252,7 +240,8 @@ def trap():
         return loss(server)
 
 
-STEPS = [check, batches, device, s128, s16, s4096, peer, idle, arena, sticky, trap, soak, bench]
+STEPS = [check, resident.sequences, batches, device, s128, s16, s4096, peer, idle, arena, sticky, trap, soak, bench,
+         resident.steps]
 BY_NAME = {step.__name__: step for step in [*STEPS, decode, *two_devices.STEPS]}
 
 

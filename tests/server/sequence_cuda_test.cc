@@ -1,0 +1,155 @@
+// Resident sequences of a server with GPUs, which are not there.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/strings/str_cat.h"
+#include "grpcpp/create_channel.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/paged_backend.h"
+#include "kernels/cuda/gpu_backend.h"
+#include "kernels/cuda/paged/paged_backend.h"
+#include "server/device/cuda/cuda_device.h"
+#include "server/device/cuda/fake_cuda_calls.h"
+#include "server/device/cuda/pinned_region.h"
+#include "tests/random/seed.h"
+#include "tests/server/sequence_client.h"
+#include "tests/server/test_server.h"
+
+namespace tessera::testing {
+namespace {
+
+constexpr int kGpus = 2;
+constexpr double kTolerance = 1e-5;
+
+// For a device that is asked for steps alone.
+class NoKernel final : public cuda::GpuBackend {
+ public:
+  absl::string_view name() const override { return "sm90a"; }
+  absl::Status Forward(const AttentionParams&, absl::Span<const SequenceView>, StreamHandle, ForwardStats*) override {
+    return absl::InternalError("not for steps");
+  }
+  absl::StatusOr<int64_t> PeakScratchBytes() const override { return 0; }
+  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return 0; }
+};
+
+// The CPU's kernel on a fake GPU's stream.
+class FakePagedBackend final : public cuda::GpuPagedBackend {
+ public:
+  explicit FakePagedBackend(FakeCudaCalls* calls) : calls_(calls), cpu_(MakeCpuPagedBackend(1)) {}
+  absl::Status Extend(const PagedParams& params, absl::Span<const PagedSequence> sequences, StreamHandle stream,
+                      ForwardStats* stats) override {
+    *stats = {};
+    const std::vector<PagedSequence> views(sequences.begin(), sequences.end());
+    calls_->Launch(stream, absl::Milliseconds(1), [this, params, views] {
+      ABSL_RAW_CHECK(cpu_->Extend(params, views, nullptr, nullptr).ok(), "the kernel computes");
+    });
+    return absl::OkStatus();
+  }
+  absl::StatusOr<int64_t> PeakScratchBytes() const override { return 0; }
+  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return 0; }
+
+ private:
+  FakeCudaCalls* const calls_;
+  const std::unique_ptr<PagedAttentionBackend> cpu_;
+};
+
+CacheProfile Profile(const std::string& name, bool float8 = false, int32_t pages = 64) {
+  return {.name = name,
+          .layers = 2,
+          .kv_heads = 2,
+          .head_dim = 16,
+          .dtype = DType::kFloat32,
+          .float8 = float8,
+          .page_tokens = 8,
+          .pages = pages,
+          .max_tokens = 200,
+          .max_sequences = 16};
+}
+
+class SequenceCudaTest : public ::testing::Test {
+ protected:
+  SequenceCudaTest() {
+    ABSL_RAW_CHECK(calls_.SelectDevice(0).ok(), "there is a GPU");
+    staging_ = std::make_shared<StagingPool>(*PinnedRegion::Allocate(8 << 20, &calls_));
+  }
+  absl::Status Start(std::vector<CacheProfile> profiles, bool with_pages = true) {
+    std::vector<Device*> borrowed;
+    for (int i = 0; i < kGpus; ++i) {
+      const CudaDeviceOptions options{.index = i, .device = i, .slots = 2, .looks = 1};
+      devices_.push_back(*CudaDevice::Open(options, std::make_unique<NoKernel>(), staging_, &calls_,
+                                           with_pages ? std::make_unique<FakePagedBackend>(&calls_) : nullptr));
+      borrowed.push_back(devices_.back().get());
+    }
+    ServerConfig config = TestServer::Config();
+    config.kv_profiles = std::move(profiles);
+    absl::StatusOr<std::unique_ptr<Server>> server =
+        Server::Start(config, std::move(borrowed), Clock::Real(), [](const absl::Status&) {});
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    channel_ =
+        grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->grpc_port()), grpc::InsecureChannelCredentials());
+    return absl::OkStatus();
+  }
+  v1::GetServerInfoResponse Info() const {
+    grpc::ClientContext context;
+    v1::GetServerInfoResponse info;
+    ABSL_RAW_CHECK(v1::ServerService::NewStub(channel_)->GetServerInfo(&context, {}, &info).ok(), "it answers");
+    return info;
+  }
+
+  FakeCudaCalls calls_{kGpus, 4 << 20};
+  std::shared_ptr<StagingPool> staging_;
+  std::vector<std::unique_ptr<CudaDevice>> devices_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(SequenceCudaTest, StepsAreAsDefinedOnEveryDevice) {
+  const std::vector<CacheProfile> profiles = {Profile("first"), Profile("second")};
+  ASSERT_TRUE(Start(profiles).ok());
+  for (const CacheProfile& profile : profiles) {
+    SequenceClient client(channel_, profile, "a", RandomSeed());
+    KnownSequence trunk = client.Create(), other = client.Create();
+    for (const uint32_t tokens : {20, 1, 3}) {
+      for (const uint32_t layer : {0, 1}) {
+        EXPECT_LE(client.Extend({{&trunk, layer, tokens, tokens}, {&other, layer, 1, 1}}), kTolerance);
+      }
+    }
+    KnownSequence fork;
+    ASSERT_TRUE(client.Fork(trunk, &fork, 13).ok());
+    for (const uint32_t tokens : {1, 4}) {
+      EXPECT_LE(client.Extend({{&trunk, 1, tokens, tokens}, {&fork, 1, tokens, tokens}}), kTolerance);
+    }
+    ASSERT_TRUE(client.Truncate(fork, 9).ok());
+    EXPECT_LE(client.Extend({{&fork, 0, 2, 2}}), kTolerance);
+    EXPECT_LE(client.Extend({{&trunk, 0, 2, 0}}), kTolerance);  // reads alone
+    EXPECT_EQ(client.Release({trunk.handle, other.handle, fork.handle}), 3);
+  }
+}
+
+TEST_F(SequenceCudaTest, PagesCountAsMemoryInUseAndCallsFitBesideThem) {
+  // The first and the third profile share a device. A page of fp8 is a quarter as large.
+  ASSERT_TRUE(Start({Profile("first"), Profile("second"), Profile("third", /*float8=*/true)}).ok());
+  const int64_t bytes = Profile("first").bytes();
+  const v1::GetServerInfoResponse info = Info();
+  EXPECT_EQ(info.devices(0).memory_used_bytes(), static_cast<uint64_t>(bytes + bytes / 4));
+  EXPECT_EQ(info.devices(1).memory_used_bytes(), static_cast<uint64_t>(bytes));
+  EXPECT_EQ(info.limits().max_request_bytes(), info.devices(0).memory_bytes() - info.devices(0).memory_used_bytes());
+}
+
+TEST_F(SequenceCudaTest, ServerWhosePagesAreNotToBeHadDoesNotStart) {
+  const absl::Status status = Start({Profile("first"), Profile("large", /*float8=*/false, /*pages=*/1024)});
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("profile \"large\""), std::string::npos) << status;
+  EXPECT_EQ(devices_[0]->memory_in_use(), 0);
+}
+
+TEST_F(SequenceCudaTest, DeviceThatKeepsNoPagesTakesNoProfiles) {
+  EXPECT_EQ(Start({Profile("first")}, /*with_pages=*/false).code(), absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace tessera::testing

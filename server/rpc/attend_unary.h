@@ -1,59 +1,36 @@
-// One unary Attend call, from the received message to the answer.
-//
-// The payload is copied once, from gRPC's slices into staging memory, and the slices are given back at once; the
-// answer's slices alias the job's output and keep the job alive until gRPC has sent them.
+// One unary Attend call.
 #ifndef TESSERA_SERVER_RPC_ATTEND_UNARY_H_
 #define TESSERA_SERVER_RPC_ATTEND_UNARY_H_
 
-#include <atomic>
 #include <memory>
+#include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
-#include "grpcpp/support/server_callback.h"
-#include "proto/wire/attend_decode.h"
 #include "server/request/attend_job.h"
-#include "server/rpc/admission.h"
 #include "server/rpc/attend_environment.h"
-#include "server/rpc/send_watch.h"
-#include "server/scheduler/job.h"
+#include "server/rpc/unary_job_call.h"
 
 namespace tessera {
 
-// Owned by gRPC from Start to OnDone, where it deletes itself. FinishWith is called once: by Start while there is no
-// job, by Answer, the job's DoneFn, where there is one; never for a call without a message.
-class AttendUnary final : public grpc::ServerUnaryReactor {
+class AttendUnary final : public UnaryJobCall<AttendJob> {
  public:
-  // `request` and `response` are the RPC's own and live until OnDone.
+  // `request` and `response` are the RPC's own and live until its end.
   static grpc::ServerUnaryReactor* Start(const AttendEnvironment& environment, grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer* request, grpc::ByteBuffer* response);
 
  private:
   AttendUnary(const AttendEnvironment& environment, grpc::CallbackServerContext* context, grpc::ByteBuffer* response);
 
-  void OnCancel() override;
-  void OnDone() override;
-
-  // Charges, parses, checks and copies the message into a job. After an error there is no job.
-  absl::Status Receive(const grpc::ByteBuffer& request);
-  void Answer(const absl::Status& status, Job::State where);
-  // gRPC hands over a call without a message where its client half-closed, or went away while it sent one. Which of
-  // the two only the RPC's end tells, so that OnDone counts the call.
-  void FinishWithoutMessage();
-  // Counts and sends the ending.
-  void FinishWith(const absl::Status& status, Station where);
+  absl::StatusOr<Admitted> Admit(const grpc::ByteBuffer& request, std::string tenant, absl::Time deadline,
+                                 AttendJob::DoneFn done) override;
+  void Queue(const JobPtr& job) override;
+  void Forget(const AttendJob& job) override;
+  grpc::ByteBuffer Encode(const JobPtr& job) override;
 
   const AttendEnvironment& environment_;
-  grpc::CallbackServerContext* const context_;
-  grpc::ByteBuffer* const response_;
-  const absl::Time started_;
-  const std::shared_ptr<SendWatch> send_watch_;
-  Admission::Ticket ticket_;
-  std::shared_ptr<AttendJob> job_;
-  bool no_message_ = false;
-  std::atomic<absl::StatusCode> code_ = absl::StatusCode::kOk;
 };
 
 }  // namespace tessera

@@ -18,8 +18,8 @@ TimerQueue::~TimerQueue() {
 TimerQueue::Timer TimerQueue::Schedule(absl::Time when, Task task) {
   absl::MutexLock lock(&mutex_);
   const Timer timer(when, ++scheduled_);
-  const auto [place, inserted] = tasks_.emplace(timer, std::move(task));
-  if (place == tasks_.begin()) changed_.Signal();
+  tasks_.emplace(timer, std::move(task));
+  if (when < asleep_until_) changed_.Signal();
   return timer;
 }
 
@@ -39,8 +39,10 @@ void TimerQueue::Run() {
     {
       absl::MutexLock lock(&mutex_);
       while (!stopping_ && (tasks_.empty() || tasks_.begin()->first.first > absl::Now())) {
-        changed_.WaitWithDeadline(&mutex_, tasks_.empty() ? absl::InfiniteFuture() : tasks_.begin()->first.first);
+        asleep_until_ = tasks_.empty() ? absl::InfiniteFuture() : tasks_.begin()->first.first;
+        changed_.WaitWithDeadline(&mutex_, asleep_until_);
       }
+      asleep_until_ = absl::InfinitePast();
       if (stopping_) return;
       task = std::move(tasks_.begin()->second);
       tasks_.erase(tasks_.begin());

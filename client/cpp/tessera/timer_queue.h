@@ -38,9 +38,12 @@ class TimerQueue {
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Mutex mutex_;
-  absl::CondVar changed_;  // the earliest task is another one, or stopping_
+  absl::CondVar changed_;  // a task is due before asleep_until_, or stopping_
   std::map<Timer, Task> tasks_ ABSL_GUARDED_BY(mutex_);
   uint64_t scheduled_ ABSL_GUARDED_BY(mutex_) = 0;
+  // When the thread looks again by itself; in the past while it is awake. It stays where it is when the task that it
+  // waits for is taken back: most deadlines are, and each would wake the thread otherwise.
+  absl::Time asleep_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -56,6 +56,19 @@ TEST(TimerQueueTest, ATaskTakenBackNeverRuns) {
   EXPECT_FALSE(ran);
 }
 
+TEST(TimerQueueTest, TasksAreOnTimeThoughEarlierOnesWereTakenBack) {
+  TimerQueue timers;
+  for (const int64_t first_ms : {1, 5, 60'000}) {
+    const TimerQueue::Timer first = timers.Schedule(absl::Now() + absl::Milliseconds(first_ms), [] {});
+    timers.Cancel(first);
+    absl::Notification done;
+    const absl::Time when = absl::Now() + absl::Milliseconds(10);
+    timers.Schedule(when, [&] { done.Notify(); });
+    done.WaitForNotification();
+    EXPECT_GE(absl::Now(), when);
+  }
+}
+
 TEST(TimerQueueTest, DestructionDropsTasksThatAreNotDue) {
   bool ran = false;
   {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 
 #include "absl/strings/str_format.h"
 #include "client/cpp/load/reference_attention.h"
@@ -31,39 +30,43 @@ double Share(double actual, double expected, double tolerance) {
 
 }  // namespace
 
+void CheckAnswer(const CallShape& shape, const Payload& payload, absl::Span<const std::byte> o,
+                 absl::Span<const std::byte> lse, int rows_per_answer, std::mt19937_64& random, CheckResult* result) {
+  const auto below = [&random](int64_t bound) { return std::uniform_int_distribution<int64_t>(0, bound - 1)(random); };
+  ++result->answers;
+  const int64_t pairs = shape.sequences * shape.q_length * shape.q_heads;
+  for (int64_t n = 0; n < std::min<int64_t>(rows_per_answer, pairs); ++n) {
+    const int64_t sequence = below(shape.sequences);
+    const int64_t row = below(shape.q_length);
+    const int64_t head = below(shape.q_heads);
+    const ReferenceRow reference = ComputeReferenceRow(shape, payload, sequence, row, head);
+    const auto pair = static_cast<size_t>((sequence * shape.q_length + row) * shape.q_heads + head);
+    double worst = 0;
+    for (size_t i = 0; i < reference.o.size(); ++i) {
+      const double actual = LoadElement(shape.dtype, o, pair * reference.o.size() + i);
+      worst = std::max(worst, Share(actual, reference.o[i], OutputTolerance(shape.dtype, reference.magnitude[i])));
+    }
+    if (shape.return_lse) {
+      const double actual = LoadElement(v1::DATA_TYPE_FLOAT32, lse, pair);
+      worst = std::max(worst, Share(actual, reference.lse, kLseTolerance));
+    }
+    ++result->rows;
+    result->worst = std::max(result->worst, worst);
+    if (worst <= 1) continue;
+    if (++result->wrong_rows == 1) {
+      result->first_wrong = absl::StrFormat("%s: sequence %d, row %d, head %d: error is %.3g of what is allowed",
+                                            shape.name, sequence, row, head, worst);
+    }
+  }
+}
+
 CheckResult CheckAnswers(absl::Span<const SampledAnswer> answers, absl::Span<const CallShape> shapes,
                          const PayloadPool& payloads, int rows_per_answer, uint64_t seed) {
   CheckResult result;
   std::mt19937_64 random(seed);
-  const auto below = [&random](int64_t bound) { return std::uniform_int_distribution<int64_t>(0, bound - 1)(random); };
   for (const SampledAnswer& answer : answers) {
-    ++result.answers;
-    const CallShape& shape = shapes[answer.call.shape];
-    const Payload payload = payloads.Get(answer.call.shape, answer.call.payload);
-    const int64_t pairs = shape.sequences * shape.q_length * shape.q_heads;
-    for (int64_t n = 0; n < std::min<int64_t>(rows_per_answer, pairs); ++n) {
-      const int64_t sequence = below(shape.sequences);
-      const int64_t row = below(shape.q_length);
-      const int64_t head = below(shape.q_heads);
-      const ReferenceRow reference = ComputeReferenceRow(shape, payload, sequence, row, head);
-      const auto pair = static_cast<size_t>((sequence * shape.q_length + row) * shape.q_heads + head);
-      double worst = 0;
-      for (size_t i = 0; i < reference.o.size(); ++i) {
-        const double actual = LoadElement(shape.dtype, answer.o, pair * reference.o.size() + i);
-        worst = std::max(worst, Share(actual, reference.o[i], OutputTolerance(shape.dtype, reference.magnitude[i])));
-      }
-      if (shape.return_lse) {
-        const double actual = LoadElement(v1::DATA_TYPE_FLOAT32, answer.lse, pair);
-        worst = std::max(worst, Share(actual, reference.lse, kLseTolerance));
-      }
-      ++result.rows;
-      result.worst = std::max(result.worst, worst);
-      if (worst <= 1) continue;
-      if (++result.wrong_rows == 1) {
-        result.first_wrong = absl::StrFormat("%s: sequence %d, row %d, head %d: error is %.3g of what is allowed",
-                                             shape.name, sequence, row, head, worst);
-      }
-    }
+    CheckAnswer(shapes[answer.call.shape], payloads.Get(answer.call.shape, answer.call.payload), answer.o, answer.lse,
+                rows_per_answer, random, &result);
   }
   return result;
 }

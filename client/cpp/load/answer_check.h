@@ -2,7 +2,9 @@
 #ifndef TESSERA_CLIENT_CPP_LOAD_ANSWER_CHECK_H_
 #define TESSERA_CLIENT_CPP_LOAD_ANSWER_CHECK_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <random>
 #include <string>
 
 #include "absl/types/span.h"
@@ -20,9 +22,13 @@ struct CheckResult {
   std::string first_wrong;  // for people; empty where none is
 };
 
-// Recomputes up to `rows_per_answer` random (row, head) pairs of each answer in double precision. An element of o may
-// be off by 4 units of the element type's rounding times sum(weight * |v|): one each for the weights and the result,
-// twice over. LSE may be off by 1e-3.
+// Recomputes up to `rows_per_answer` random (row, head) pairs of an answer in double precision, and adds what comes of
+// it to `result`. An element of o may be off by 4 units of the element type's rounding times sum(weight * |v|): one
+// each for the weights and the result, twice over. LSE may be off by 1e-3.
+void CheckAnswer(const CallShape& shape, const Payload& payload, absl::Span<const std::byte> o,
+                 absl::Span<const std::byte> lse, int rows_per_answer, std::mt19937_64& random, CheckResult* result);
+
+// The same of each answer.
 CheckResult CheckAnswers(absl::Span<const SampledAnswer> answers, absl::Span<const CallShape> shapes,
                          const PayloadPool& payloads, int rows_per_answer, uint64_t seed);
 

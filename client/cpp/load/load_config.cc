@@ -19,6 +19,14 @@ constexpr double kMaxArrivals = 100e6;
 
 }  // namespace
 
+absl::Duration OfferedTime(const LoadConfig& config) {
+  const RunLength& length = config.length;
+  if (length.measured != absl::InfiniteDuration()) return length.warm_up + length.measured;
+  // Enough for that many Poisson arrivals but for one run in many millions.
+  const auto n = static_cast<double>(length.max_requests);
+  return length.warm_up + absl::Seconds((n + 6 * std::sqrt(n) + 16) / config.rate);
+}
+
 absl::Status CompleteConfig(LoadConfig* config) {
   const bool ramp = config->mode == LoadMode::kRamp;
   const bool open = config->mode == LoadMode::kPoisson || config->mode == LoadMode::kConstant;
@@ -27,6 +35,12 @@ absl::Status CompleteConfig(LoadConfig* config) {
   if (config->shapes.empty()) return Refuse("shape", "given at least once");
   if (config->regions != RegionKind::kNone && (config->mode != LoadMode::kClosed || config->server.address.empty())) {
     return Refuse("regions", "none, unless --mode=closed with a server");
+  }
+  if (config->decode.has_value()) {
+    if (ramp) return Refuse("mode", "closed, poisson or constant with --decode");
+    if (config->server.address.empty()) return Refuse("target", "an address with --decode");
+    if (config->regions != RegionKind::kNone) return Refuse("regions", "none with --decode");
+    if (!config->html_path.empty()) return Refuse("html", "empty with --decode");
   }
   if (config->callers < 1 || config->callers > 65536) return Refuse("callers", "1 to 65536");
   if (!(config->rate > 0) || !Finite(config->rate)) return Refuse("rate", "over 0");
@@ -48,11 +62,10 @@ absl::Status CompleteConfig(LoadConfig* config) {
 
   if (length.measured == absl::InfiniteDuration()) {
     if (length.max_requests == 0 || ramp) return Refuse("duration", "finite, unless --requests bounds the run");
-    // Enough for that many Poisson arrivals but for one run in many millions.
-    const auto n = static_cast<double>(length.max_requests);
-    if (open) length.measured = absl::Seconds((n + 6 * std::sqrt(n) + 16) / config->rate);
+    // A decode load's window stays open until the last group has ended.
+    if (open && !config->decode.has_value()) length.measured = OfferedTime(*config) - length.warm_up;
   }
-  if (open && config->rate * absl::ToDoubleSeconds(length.warm_up + length.measured) > kMaxArrivals) {
+  if (open && config->rate * absl::ToDoubleSeconds(OfferedTime(*config)) > kMaxArrivals) {
     return Refuse("rate", "at most 100 million requests over the whole run");
   }
   if (ramp) {
@@ -70,6 +83,14 @@ absl::Status CompleteConfig(LoadConfig* config) {
     plan.seed = config->seed;
   }
   return absl::OkStatus();
+}
+
+LoadConfig RoundOf(const LoadConfig& config, int round) {
+  LoadConfig part = config;
+  part.length.measured = config.length.measured / config.rounds;
+  part.length.max_requests = (config.length.max_requests + config.rounds - 1) / config.rounds;
+  part.seed = config.seed + static_cast<uint64_t>(round);
+  return part;
 }
 
 std::string DescribeLoad(const LoadConfig& config) {
@@ -90,7 +111,9 @@ std::string DescribeLoad(const LoadConfig& config) {
       break;
   }
   const RunLength& length = config.length;
-  if (length.max_requests > 0) absl::StrAppend(&text, ", ", length.max_requests, " requests");
+  if (length.max_requests > 0) {
+    absl::StrAppend(&text, ", ", length.max_requests, config.decode.has_value() ? " groups" : " requests");
+  }
   if (length.max_requests == 0) absl::StrAppend(&text, ", ", absl::FormatDuration(length.measured));
   absl::StrAppend(&text, config.mode == LoadMode::kRamp ? " a step" : "", " measured after ",
                   absl::FormatDuration(length.warm_up), " of warm-up");

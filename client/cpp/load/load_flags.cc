@@ -41,6 +41,12 @@ ABSL_FLAG(
     "for more. Keys: s, kv, sequences, heads, kv_heads, d, dtype (fp32, fp16, bf16), mask (full, causal, "
     "window:LEFT:RIGHT), lse, weight, priority, tenant, timeout, name. Default: s=128,mask=causal")
     .OnUpdate([] { tessera::load::CollectShapeFlag(); });
+ABSL_FLAG(
+    std::string, decode, "",
+    "Decode on a server's sequences instead: such as profile=main,heads=32,prefill=100~60000,steps=64. A caller, or an "
+    "arrival, is a group of sequences; a request, one such group. Keys: profile (required), heads, layers, prefill and "
+    "steps (N, A/B/C, LOW..HIGH, LOW~HIGH with a uniform logarithm), tokens (a step), chunk (tokens of a prefill's "
+    "call), group (sequences in one call)");
 ABSL_FLAG(std::string, mode, "closed", "closed, poisson, constant (open loops) or ramp");
 ABSL_FLAG(int32_t, callers, 64, "closed: callers, each with one request in flight");
 ABSL_FLAG(double, rate, 100, "poisson, constant: requests a second");
@@ -132,6 +138,15 @@ absl::Status ParseArrivals(const std::string& text, ArrivalProcess* process) {
   return absl::OkStatus();
 }
 
+absl::Status ParseDecode(const std::string& text, std::optional<DecodeShape>* decode) {
+  if (text.empty()) return absl::OkStatus();
+  if (!ShapeFlags().empty()) return absl::InvalidArgumentError("--shape: not with --decode");
+  absl::StatusOr<DecodeShape> shape = ParseDecodeShape(text);
+  if (!shape.ok()) return shape.status();
+  *decode = *std::move(shape);
+  return absl::OkStatus();
+}
+
 absl::Status ParseShapes(std::vector<CallShape>* shapes) {
   std::vector<std::string> texts = ShapeFlags();
   if (texts.empty()) texts = {"s=128,mask=causal"};
@@ -188,6 +203,7 @@ absl::StatusOr<LoadConfig> ConfigFromFlags() {
   status.Update(ParseRegions(absl::GetFlag(FLAGS_regions), &config.regions));
   status.Update(ParseArrivals(absl::GetFlag(FLAGS_ramp_arrivals), &config.ramp.process));
   status.Update(ParseShapes(&config.shapes));
+  status.Update(ParseDecode(absl::GetFlag(FLAGS_decode), &config.decode));
   if (!status.ok()) return status;
   config.server.priority = *priority;
   status = CompleteConfig(&config);

@@ -11,7 +11,7 @@
 #include "client/cpp/load/answer_check.h"
 #include "client/cpp/load/answer_sampler.h"
 #include "client/cpp/load/dispatcher.h"
-#include "client/cpp/load/echo_server.h"
+#include "client/cpp/load/echo_place.h"
 #include "client/cpp/load/echo_target.h"
 #include "client/cpp/load/progress.h"
 #include "client/cpp/load/recorder.h"
@@ -81,35 +81,18 @@ absl::Status RunRound(const LoadConfig& config, Target* target, const std::atomi
   return absl::OkStatus();
 }
 
-// The part of the load that one round is. Each has a warm-up and draws of its own.
-LoadConfig RoundOf(const LoadConfig& config, int round) {
-  LoadConfig part = config;
-  part.length.measured = config.length.measured / config.rounds;
-  part.length.max_requests = (config.length.max_requests + config.rounds - 1) / config.rounds;
-  part.seed = config.seed + static_cast<uint64_t>(round);
-  return part;
-}
-
 // What an echo is loaded through.
 struct Echo {
-  std::unique_ptr<EchoServer> own_server;  // null where it is elsewhere
+  EchoPlace place;
   std::unique_ptr<EchoTarget> target;
 };
 
 absl::StatusOr<Echo> ConnectEcho(const LoadConfig& config, const PayloadPool& payloads) {
+  absl::StatusOr<EchoPlace> place = PlaceEcho(config);
+  if (!place.ok()) return place.status();
   Echo echo;
-  EchoOptions options;
-  options.address = config.echo_address;
-  options.connections = config.server.connections;
-  options.stream = config.server.transport != Transport::kUnary;
-  options.timeout = config.server.timeout;
-  if (options.address.empty()) {
-    absl::StatusOr<std::unique_ptr<EchoServer>> started = EchoServer::Start("127.0.0.1:0");
-    if (!started.ok()) return started.status();
-    echo.own_server = *std::move(started);
-    options.address = absl::StrCat("127.0.0.1:", echo.own_server->port());
-  }
-  echo.target = std::make_unique<EchoTarget>(options, config.shapes, &payloads);
+  echo.place = *std::move(place);
+  echo.target = std::make_unique<EchoTarget>(echo.place.options, config.shapes, &payloads);
   if (absl::Status status = echo.target->AwaitConnected(); !status.ok()) return status;
   return echo;
 }

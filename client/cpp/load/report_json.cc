@@ -1,28 +1,11 @@
 #include <string>
 
+#include "client/cpp/load/json_fields.h"
 #include "client/cpp/load/report.h"
 #include "nlohmann/json.hpp"
 
 namespace tessera::load {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr int kSchemaVersion = 1;
-
-// `unit` divides the recorded integers: 1000 turns nanoseconds into microseconds.
-Json Distribution(const Histogram& histogram, double unit) {
-  const auto at = [&](double percentile) { return static_cast<double>(histogram.Percentile(percentile)) / unit; };
-  return {{"count", histogram.count()},
-          {"min", static_cast<double>(histogram.min()) / unit},
-          {"mean", histogram.mean() / unit},
-          {"p50", at(50)},
-          {"p90", at(90)},
-          {"p95", at(95)},
-          {"p99", at(99)},
-          {"p99_9", at(99.9)},
-          {"max", static_cast<double>(histogram.max()) / unit}};
-}
 
 Json Group(const GroupStats& group) {
   Json errors = Json::object();
@@ -89,13 +72,8 @@ Json Ramp(const RampResult& ramp) {
 }  // namespace
 
 std::string RenderJson(const Report& report) {
-  Json json = {{"schema", kSchemaVersion},
-               {"started_at", absl::FormatTime(absl::RFC3339_sec, report.started, absl::UTCTimeZone())},
-               {"load", report.load},
-               {"server", report.server},
-               {"configuration", Json::object()},
-               {"targets", Json::array()}};
-  for (const auto& [flag, value] : report.configuration) json["configuration"][flag] = value;
+  Json json = Heading(report.started, report.load, report.server, report.configuration);
+  json["targets"] = Json::array();
   for (const TargetReport& target : report.targets) {
     Json entry = {{"name", target.name}};
     entry.update(Stats(target.stats));
@@ -107,14 +85,8 @@ std::string RenderJson(const Report& report) {
     json["server_over_echo"] = {
         {"requests_per_second", ratio->requests_per_second}, {"p50", ratio->p50}, {"p99", ratio->p99}};
   }
-  if (report.check.has_value()) {
-    json["check"] = {{"answers", report.check->answers},
-                     {"rows", report.check->rows},
-                     {"wrong_rows", report.check->wrong_rows},
-                     {"worst", report.check->worst},
-                     {"first_wrong", report.check->first_wrong}};
-  }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (report.check.has_value()) json["check"] = Check(*report.check);
+  return Dump(json);
 }
 
 }  // namespace tessera::load

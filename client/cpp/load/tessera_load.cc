@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "client/cpp/flags/flag_names.h"
+#include "client/cpp/load/decode/decode_run.h"
 #include "client/cpp/load/echo_server.h"
 #include "client/cpp/load/load_flags.h"
 #include "client/cpp/load/load_run.h"
@@ -24,6 +25,7 @@ constexpr char kUsage[] =
     "  tessera-load --target=host:7171 --shape=s=128,mask=causal --callers=64          closed loop\n"
     "  tessera-load --mode=poisson --rate=500 --html=report.html                        open loop\n"
     "  tessera-load --mode=ramp --slo_p99=20ms                                          find the knee\n"
+    "  tessera-load --decode=profile=main,prefill=512,steps=64                          sequences that decode\n"
     "  tessera-load --echo                                                              the raw wire beside it";
 
 constexpr int kExitFailed = 1;
@@ -66,6 +68,24 @@ bool WriteFile(const std::string& path, const std::string& content) {
   return file.good();
 }
 
+// Prints and writes the reports. False where that cannot be.
+bool Deliver(const tessera::load::LoadConfig& config, const std::string& text, const std::string& json) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return config.json_path.empty() || WriteFile(config.json_path, json);
+}
+
+int Decode(const tessera::load::LoadConfig& config) {
+  absl::StatusOr<tessera::load::DecodeReport> report = tessera::load::RunDecode(config, &interrupted);
+  if (!report.ok()) return Fail(kExitFailed, report.status().ToString());
+  report->configuration = tessera::load::FlagValues();
+  if (!Deliver(config, tessera::load::RenderDecodeText(*report), tessera::load::RenderDecodeJson(*report))) {
+    return Fail(kExitFailed, absl::StrCat("cannot write ", config.json_path));
+  }
+  if (report->check.has_value() && report->check->wrong_rows > 0) return Fail(kExitFailed, "wrong answers");
+  if (report->targets[0].stats.tokens == 0) return Fail(kExitFailed, "no token was decoded");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -86,13 +106,12 @@ int main(int argc, char** argv) {
 
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);
+  if (config->decode.has_value()) return Decode(*config);
   absl::StatusOr<load::Report> report = load::RunLoadTest(*config, &interrupted);
   if (!report.ok()) return Fail(kExitFailed, report.status().ToString());
   report->configuration = load::FlagValues();
 
-  const std::string text = load::RenderText(*report);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (!config->json_path.empty() && !WriteFile(config->json_path, load::RenderJson(*report))) {
+  if (!Deliver(*config, load::RenderText(*report), load::RenderJson(*report))) {
     return Fail(kExitFailed, absl::StrCat("cannot write ", config->json_path));
   }
   if (!config->html_path.empty() && !WriteFile(config->html_path, load::RenderHtml(*report))) {

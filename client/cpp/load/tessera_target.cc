@@ -5,8 +5,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/load/attend_messages.h"
+#include "client/cpp/load/server_description.h"
 
 namespace tessera::load {
+
+ClientOptions ToClientOptions(const TesseraOptions& options) {
+  ClientOptions client_options;
+  client_options.every_address = options.every_address;
+  client_options.credentials = options.credentials;
+  client_options.server_name = options.server_name;
+  client_options.connections = options.connections;
+  client_options.transport = options.transport;
+  client_options.retry.max_attempts = options.attempts;
+  client_options.default_timeout = options.timeout;
+  return client_options;
+}
 
 TesseraTarget::TesseraTarget(absl::Span<const CallShape> shapes, const PayloadPool* payloads)
     : payloads_(payloads), buffers_(shapes) {}
@@ -19,15 +32,7 @@ absl::StatusOr<std::unique_ptr<TesseraTarget>> TesseraTarget::Connect(const Tess
                                                                       absl::Span<const CallShape> shapes,
                                                                       const PayloadPool* payloads) {
   std::unique_ptr<TesseraTarget> target(new TesseraTarget(shapes, payloads));
-  ClientOptions client_options;
-  client_options.every_address = options.every_address;
-  client_options.credentials = options.credentials;
-  client_options.server_name = options.server_name;
-  client_options.connections = options.connections;
-  client_options.transport = options.transport;
-  client_options.retry.max_attempts = options.attempts;
-  client_options.default_timeout = options.timeout;
-
+  ClientOptions client_options = ToClientOptions(options);
   std::map<std::string, Client*> by_tenant;
   for (const CallShape& shape : shapes) {
     Prepared prepared;
@@ -86,11 +91,7 @@ void TesseraTarget::Issue(const Call& call, AnswerCallback done) {
 absl::StatusOr<std::string> TesseraTarget::DescribeServer() {
   absl::StatusOr<v1::GetServerInfoResponse> info = clients_.front()->GetServerInfo();
   if (!info.ok()) return info.status();
-  std::string text = absl::StrCat("tessera ", info->version(), " (", info->revision(), "), backend ", info->backend());
-  for (const v1::DeviceInfo& device : info->devices()) {
-    absl::StrAppend(&text, "; ", device.name(), ", ", device.kernel(), " kernels, ", device.slots(), " slots");
-  }
-  return text;
+  return load::DescribeServer(*info);
 }
 
 }  // namespace tessera::load

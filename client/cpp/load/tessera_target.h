@@ -31,6 +31,9 @@ struct TesseraOptions {
   int attempts = 1;                                  // over 1, the client library retries, and latency includes it
 };
 
+// Without a tenant.
+ClientOptions ToClientOptions(const TesseraOptions& options);
+
 // Thread-safe.
 class TesseraTarget : public Target {
  public:

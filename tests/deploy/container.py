@@ -4,21 +4,26 @@ import contextlib
 import json
 import os
 import pathlib
+import platform
 import shutil
 import signal
 import subprocess
 
 import programs
 
-BASE_IMAGE = "localhost/debian:bookworm"
+# Where a container finds what is mounted into it.
+MOUNTED_AT = pathlib.Path("/mnt")
 
-# A container's file system as an engine sets it up that was told to keep the root read-only; $ROOT is its folder.
+# A container's file system as an engine sets it up that was told to keep the root read-only; $ROOT is its folder, and
+# $MOUNTED what it also gets to see, read-only.
 _ENTER = """
 set -e
 mount --make-rprivate /
 mount --bind "$ROOT" "$ROOT"
 mount -o remount,bind,ro "$ROOT"
 mount --rbind /dev "$ROOT/dev"
+mount --bind "$MOUNTED" "$ROOT/mnt"
+mount -o remount,bind,ro "$ROOT/mnt"
 mount -t proc proc "$ROOT/proc"
 ip link set lo up
 exec setpriv --no-new-privs chroot --userspec="$USERSPEC" "$ROOT" "$@"
@@ -44,23 +49,42 @@ class Images:
     def has(self, image: str) -> bool:
         return any(image in (one["names"] or []) for one in json.loads(self.buildah("images", "--json") or "[]"))
 
-    def make_base(self) -> None:
-        """Debian as debootstrap unpacks it, as BASE_IMAGE."""
-        root = self._folder / "debian"
-        command = ["debootstrap", "--variant=minbase", "bookworm", str(root)]
+    def _base(self, suite: str) -> str:
+        """The name of an image of Debian `suite` as debootstrap unpacks it."""
+        image = f"localhost/debian:{suite}"
+        if not self.has(image):
+            self._make_base(suite, image)
+        return image
+
+    def _make_base(self, suite: str, image: str) -> None:
+        root = self._folder / suite
+        command = ["debootstrap", "--variant=minbase", suite, str(root)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        # A mirror may be older than the week for which sid's lists are good.
+        (root / "etc/apt/apt.conf.d/old-mirror").write_text('Acquire::Check-Valid-Until "false";\n')
         # Whom this machine trusts beside the usual authorities, its proxies say, the builds in the image trust, too.
         trusted = pathlib.Path("/usr/local/share/ca-certificates")
         if trusted.exists():
             shutil.copytree(trusted, root / trusted.relative_to("/"), dirs_exist_ok=True)
         made = self.buildah("from", "scratch")
         self.buildah("add", made, root, "/")
-        self.buildah("commit", "--rm", made, BASE_IMAGE)
+        self.buildah("commit", "--rm", made, image)
+        subprocess.run(["rm", "-r", "--one-file-system", root], check=True)  # whatever is still mounted there
 
-    def build(self, image: str, **arguments: str) -> None:
+    def _compiler_cache(self, suite: str) -> pathlib.Path:
+        """This machine's, where it has the same Debian: another's ccache may not know its files."""
+        cache = self._folder / f"ccache-{suite}"
+        if platform.freedesktop_os_release().get("VERSION_CODENAME") == suite:
+            asked = subprocess.run(["ccache", "-k", "cache_dir"], capture_output=True, text=True, check=True)
+            cache = pathlib.Path(asked.stdout.strip())
+        cache.mkdir(parents=True, exist_ok=True)
+        return cache
+
+    def build(self, image: str, suite: str, **arguments: str) -> None:
+        """`image` from the Dockerfile, on Debian `suite`."""
         docker = programs.ROOT / "deploy/docker"
-        cache = subprocess.run(["ccache", "-k", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
-        pathlib.Path(cache).mkdir(parents=True, exist_ok=True)
+        cache = self._compiler_cache(suite)
+        arguments = {"BASE": self._base(suite), **arguments}
         given = [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
         files = ["-f", docker / "Dockerfile", "--ignorefile", docker / "Dockerfile.dockerignore"]
         # "docker", because the format of OCI has no health check.
@@ -115,9 +139,12 @@ class Container:
 
 @contextlib.contextmanager
 def running(root: pathlib.Path, config: dict, arguments: list[str], folder: pathlib.Path):
-    """A Container of the image that was unpacked to `root`, as soon as it says that it serves."""
+    """A Container of the image that was unpacked to `root`, as soon as it says that it serves. Its log is in `folder`;
+    it finds the folder "mounted" in there at MOUNTED_AT."""
     said = folder / "container.json"
-    environment = os.environ | {"ROOT": str(root), "USERSPEC": config["User"]}
+    mounted = folder / "mounted"
+    mounted.mkdir(exist_ok=True)
+    environment = os.environ | {"ROOT": str(root), "USERSPEC": config["User"], "MOUNTED": str(mounted)}
     entry = ["sh", "-c", _ENTER, "enter", *config["Entrypoint"], *arguments]
     command = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", *entry]
     with said.open("w") as stdout, (folder / "container.log").open("w") as stderr:

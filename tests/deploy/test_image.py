@@ -1,13 +1,20 @@
 """The image, really built from its Dockerfile and really run: as its user, with a read-only root, in namespaces of its
 own. Slow, for it builds the server, and for root alone: tests/run.sh image.
 
-IMAGE_FOLDER keeps what was built between runs; else everything is built anew. IMAGE_BACKEND is cpu or cuda.
+IMAGE_VARIANTS names the variants to try, with commas. IMAGE_JOBS says how many compilers run at once. IMAGE_FOLDER
+keeps what was built between runs; else everything is built anew.
 """
 
+import hashlib
 import os
 import pathlib
+import re
+import secrets
 import subprocess
+import sys
+from typing import NamedTuple
 
+import certificates
 import container
 import numpy as np
 import programs
@@ -15,29 +22,55 @@ import pytest
 
 pytestmark = pytest.mark.image
 
-BACKEND = os.environ.get("IMAGE_BACKEND", "cpu")
-IMAGE = f"localhost/tessera-server:{BACKEND}"
-MOST_BYTES = 300_000_000
+# What the caller with a certificate and a token asks for.
+CALLER = programs.ROOT / "tests/deploy/resident_call.py"
+PROFILE = "name=kept,layers=1,kv_heads=2,head_dim=16,dtype=float32,pages=4"
+
+
+class Variant(NamedTuple):
+    name: str
+    suite: str  # of the Debian beneath
+    arguments: dict[str, str]  # of the build
+    grpc: str  # pattern of its version, as libgrpc++'s package is named by it
+    most_bytes: int  # unpacked
+
+
+VARIANTS = [
+    Variant("cpu", "bookworm", {"BACKEND": "cpu"}, r"1\.51", 200_000_000),
+    Variant("cuda", "bookworm", {"BACKEND": "cuda"}, r"1\.51", 250_000_000),
+    Variant("current-grpc", "sid", {"BACKEND": "cpu", "GRPC": "experimental"}, r"1\.(8[3-9]|9\d|\d{3})", 300_000_000),
+]
+WANTED = os.environ.get("IMAGE_VARIANTS", "cpu,current-grpc").split(",")
 
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
     kept = os.environ.get("IMAGE_FOLDER")
-    made = container.Images(pathlib.Path(kept) if kept else tmp_path_factory.mktemp("images"))
-    if not made.has(container.BASE_IMAGE):
-        made.make_base()
-    made.build(IMAGE, BASE=container.BASE_IMAGE, BACKEND=BACKEND, REVISION="tested")
-    return made
+    return container.Images(pathlib.Path(kept) if kept else tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(scope="module", params=[one for one in VARIANTS if one.name in WANTED], ids=lambda one: one.name)
+def variant(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def config(images):
-    return images.config(IMAGE)
+def image(images, variant):
+    """Its name, once it is built."""
+    name = f"localhost/tessera-server:{variant.name}"
+    jobs = os.environ.get("IMAGE_JOBS", "")
+    images.build(name, variant.suite, REVISION="tested", JOBS=jobs, **variant.arguments)
+    return name
 
 
 @pytest.fixture(scope="module")
-def root(images):
-    with images.unpacked(IMAGE) as folder:
+def config(images, image):
+    return images.config(image)
+
+
+@pytest.fixture(scope="module")
+def root(images, image):
+    with images.unpacked(image) as folder:
         yield folder
 
 
@@ -63,9 +96,17 @@ def test_image_has_no_compiler(root):
     assert [line for line in packages.splitlines() if line.startswith("Package: ") and line.endswith("-dev")] == []
 
 
-def test_image_is_small(root):
+def test_image_has_its_grpc(root, variant):
+    packages = re.findall(r"^Package: libgrpc\+\+(\S+)$", (root / "var/lib/dpkg/status").read_text(), re.MULTILINE)
+    assert len(packages) == 1 and re.fullmatch(variant.grpc, packages[0]), packages
+
+
+def test_image_is_small(root, variant):
     counted = subprocess.run(["du", "-s", "--block-size=1", root], capture_output=True, text=True, check=True)
-    assert int(counted.stdout.split()[0]) < MOST_BYTES
+    size = int(counted.stdout.split()[0])
+    programs_size = sum(program.stat().st_size for program in (root / "usr/local/bin").iterdir())
+    print(f"{size / 1e6:.0f} MB, of them {programs_size / 1e6:.1f} MB of programs")
+    assert size < variant.most_bytes
 
 
 def test_it_runs_as_its_user_without_privileges(running):
@@ -113,6 +154,41 @@ def test_it_answers_a_request(running, tmp_path):
 def test_it_says_what_it_was_built_from(running):
     page = running.network("curl", "-s", "http://127.0.0.1:9171/metrics")
     assert 'revision="tested"' in page.stdout
+
+
+def test_it_serves_those_alone_who_show_what_is_mounted(root, config, tmp_path):
+    """TLS by certificates that are mounted, tokens, and resident sequences. Its user reads the files, and taking them
+    anew needs no place to write."""
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    authority = certificates.Authority(tmp_path / "authority", "tested")
+    server, client = authority.issue(), authority.issue()
+    token = secrets.token_hex(32)
+    for path, contents in {
+        mounted / "tls.crt": server.certificate.read_text(),
+        mounted / "tls.key": server.private_key.read_text(),
+        mounted / "ca.crt": authority.certificate.read_text(),
+        mounted / "tokens": f"search {hashlib.sha256(token.encode()).hexdigest()}\n",
+        tmp_path / "ca.crt": authority.certificate.read_text(),
+        tmp_path / "client.crt": client.certificate.read_text(),
+        tmp_path / "client.key": client.private_key.read_text(),
+        tmp_path / "token": token,
+    }.items():
+        path.write_text(contents)
+    seen = container.MOUNTED_AT
+    flags = ["--drain_grace=0s", "--backend=cpu", f"--kv_profiles={PROFILE}"]
+    flags += [f"--tls_certificate={seen}/tls.crt", f"--tls_private_key={seen}/tls.key"]
+    flags += [f"--tls_client_ca={seen}/ca.crt", f"--token_file={seen}/tokens"]
+    with container.running(root, config, flags, tmp_path) as started:
+        called = started.network(sys.executable, CALLER, "127.0.0.1:7171", tmp_path)
+        assert called.returncode == 0, called.stderr + started.log.read_text()
+        assert started.network(programs.BIN / "tessera", "info").returncode != 0  # in plain text
+        (tmp_path / "token").write_text("another")
+        refused = started.network(sys.executable, CALLER, "127.0.0.1:7171", tmp_path)
+        assert refused.returncode != 0 and "UnauthenticatedError" in refused.stderr
+        asked = started.inside(*config["Healthcheck"]["Test"][1:])
+        assert (asked.returncode, asked.stdout) == (0, "SERVING\n"), asked.stderr
+        assert started.stop() == 0
 
 
 def test_sigterm_stops_it(running):

@@ -16,7 +16,8 @@ import yaml
 
 FOLDER = programs.ROOT / "deploy/kubernetes"
 STATELESS = ["cpu", "gpu", "multi-gpu"]
-SERVING = [*STATELESS, "cpu-sequences"]
+WITH_SEQUENCES = ["cpu-sequences", "gpu-sequences"]
+SERVING = [*STATELESS, *WITH_SEQUENCES]
 OVERLAYS = [*SERVING, "cpu-secure", "monitoring"]
 
 # From the first version with a sleep as preStop in beta, which is on by default, to the newest.
@@ -71,9 +72,8 @@ def size(text):
 
 def page_bytes(flags):
     """What the pages of resident sequences take; their elements have 2 bytes."""
-    profiles = [
-        dict(field.split("=") for field in one.split(",")) for one in flags.get("kv_profiles", "").split(";") if one
-    ]
+    texts = [text for text in flags.get("kv_profiles", "").split(";") if text]
+    profiles = [dict(field.split("=") for field in text.split(",")) for text in texts]
     assert all(profile["dtype"] in ("float16", "bfloat16") for profile in profiles)
     factors = ("layers", "kv_heads", "head_dim", "page_tokens", "pages")
     return sum(4 * math.prod(int(profile[factor]) for factor in factors) for profile in profiles)
@@ -177,7 +177,8 @@ def test_memory_and_cores_hold_what_the_flags_take(manifests, overlay):
     flags = flags_of(manifests[overlay])
     limits = workload_of(manifests[overlay])[2]["resources"]["limits"]
     rest = 2**29 if flags["backend"] == "cpu" else 2**30
-    taken = size(flags["staging_bytes"]) + size(flags["transport_bytes"]) + page_bytes(flags)
+    pages = page_bytes(flags) if flags["backend"] == "cpu" else 0  # a GPU's are in its own memory
+    taken = size(flags["staging_bytes"]) + size(flags["transport_bytes"]) + pages
     assert size(limits["memory"]) >= taken + rest
     if flags["backend"] == "cpu":
         assert flags["threads"] == limits["cpu"]
@@ -263,22 +264,21 @@ def test_autoscaler_scales_the_pods(manifests, overlay):
     assert (scaled["kind"], scaled["name"]) == (workload["kind"], workload["metadata"]["name"])
 
 
-def test_pods_that_keep_sequences_have_names(manifests):
-    resources = manifests["cpu-sequences"]
-    workload = workload_of(resources)[0]
-    assert (
-        workload["kind"] == "StatefulSet"
-        and workload["spec"]["serviceName"] == the("Service", resources)["metadata"]["name"]
-    )
-    assert "kv_profiles" in flags_of(resources) and "strategy" not in workload["spec"]
+@pytest.mark.parametrize("overlay", WITH_SEQUENCES)
+def test_pods_that_keep_sequences_have_names(manifests, overlay):
+    workload = workload_of(manifests[overlay])[0]
+    assert (workload["kind"], "strategy" in workload["spec"]) == ("StatefulSet", False)
+    assert workload["spec"]["serviceName"] == the("Service", manifests[overlay])["metadata"]["name"]
+    assert "kv_profiles" in flags_of(manifests[overlay])
 
 
-def test_pods_that_keep_sequences_have_a_namespace_of_their_own(manifests):
+@pytest.mark.parametrize("overlay", WITH_SEQUENCES)
+def test_pods_that_keep_sequences_have_a_namespace_of_their_own(manifests, overlay):
     """Else the selectors of one overlay would match the pods of the other."""
-    namespaces = [the("Namespace", manifests[overlay])["metadata"]["name"] for overlay in ("cpu", "cpu-sequences")]
-    assert len(set(namespaces)) == 2
-    for resource in manifests["cpu-sequences"]:
-        assert resource["kind"] == "Namespace" or resource["metadata"]["namespace"] == namespaces[1]
+    own, others = (the("Namespace", manifests[one])["metadata"]["name"] for one in (overlay, "cpu"))
+    assert own != others
+    for resource in manifests[overlay]:
+        assert resource["kind"] == "Namespace" or resource["metadata"]["namespace"] == own
 
 
 @pytest.mark.parametrize("overlay", SERVING)

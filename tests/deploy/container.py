@@ -60,6 +60,8 @@ class Images:
         root = self._folder / suite
         command = ["debootstrap", "--variant=minbase", suite, str(root)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        # As in the images that a registry has.
+        subprocess.run(["chroot", root, "sh", "-c", "apt-get clean && rm -r /var/lib/apt/lists/*"], check=True)
         # A mirror may be older than the week for which sid's lists are good.
         (root / "etc/apt/apt.conf.d/old-mirror").write_text('Acquire::Check-Valid-Until "false";\n')
         # Whom this machine trusts beside the usual authorities, its proxies say, the builds in the image trust, too.

@@ -13,12 +13,10 @@
 #include "kernels/cuda/forward_table.h"
 #include "kernels/cuda/key_range.h"
 #include "kernels/cuda/online_softmax.h"
+#include "kernels/cuda/summed_keys.h"
 #include "kernels/cuda/tile/fragment.h"
 
 namespace tessera::cuda {
-
-// Sums of so many keys are added up apart, so that rounding does not grow with the number of keys of a row.
-inline constexpr int32_t kSummedKeys = 64;
 
 // Computes the output of one row, writes column c to *place(c) and returns the row's LSE. By one whole warp; keys:
 // those that the row sees.

@@ -11,11 +11,9 @@
 #include "kernels/cuda/paged/element.h"
 #include "kernels/cuda/paged/paged_work.h"
 #include "kernels/cuda/paged/row_output.h"
+#include "kernels/cuda/summed_keys.h"
 
 namespace tessera::cuda::paged {
-
-// Sums of so many keys are added up apart, so that rounding does not grow with the number of keys of a row.
-inline constexpr int32_t kSummedKeys = 64;
 
 // Stores what StoreRow would. By one whole warp.
 template <typename Element, typename Cached>

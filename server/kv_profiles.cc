@@ -46,6 +46,7 @@ bool SetField(absl::string_view key, absl::string_view value, CacheProfile* prof
   if (key == "kv_scales") return ReadScales(std::string(value), &profile->kv_scales);
   if (key == "page_tokens") return absl::SimpleAtoi(value, &profile->page_tokens);
   if (key == "pages") return absl::SimpleAtoi(value, &profile->pages);
+  if (key == "host_pages") return absl::SimpleAtoi(value, &profile->host_pages);
   if (key == "max_tokens") return absl::SimpleAtoi(value, &profile->max_tokens);
   if (key == "max_sequences") return absl::SimpleAtoi(value, &profile->max_sequences);
   if (key == "tenant_share") return absl::SimpleAtod(value, &profile->tenant_share);

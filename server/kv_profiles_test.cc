@@ -14,7 +14,8 @@ namespace {
 
 TEST(KvProfilesTest, EveryFieldIsRead) {
   const auto profiles = ParseCacheProfiles(
-      "name=a,layers=8,kv_heads=4,head_dim=64,dtype=float16,page_tokens=32,pages=100,max_tokens=5000,max_sequences=7,"
+      "name=a,layers=8,kv_heads=4,head_dim=64,dtype=float16,page_tokens=32,pages=100,host_pages=7,max_tokens=5000,max_"
+      "sequences=7,"
       "tenant_share=0.5,lease=90s; name=b, pages=3");
   ASSERT_TRUE(profiles.ok()) << profiles.status();
   ASSERT_EQ(profiles->size(), 2u);
@@ -26,6 +27,7 @@ TEST(KvProfilesTest, EveryFieldIsRead) {
   EXPECT_EQ(a.dtype, DType::kFloat16);
   EXPECT_EQ(a.page_tokens, 32);
   EXPECT_EQ(a.pages, 100);
+  EXPECT_EQ(a.host_pages, 7);
   EXPECT_EQ(a.max_tokens, 5000);
   EXPECT_EQ(a.max_sequences, 7);
   EXPECT_EQ(a.tenant_share, 0.5);

@@ -107,6 +107,13 @@ void AddCacheGauges(const std::vector<ResidentCachePtr>& caches, ScrapeGauges* g
                 {{"profile", profile}, {"state", "free"}}, [pages] { return static_cast<double>(pages().free); });
   }
   for (const ResidentCachePtr& cache : caches) {
+    gauges->Add(metric_names::kKvHostPages, "Pages of idle sequences that wait in the host's memory.",
+                {{"profile", cache->profile().name}}, [cache] {
+                  const PageCounts pages = cache->sequences().counts().host;
+                  return static_cast<double>(pages.total - pages.free);
+                });
+  }
+  for (const ResidentCachePtr& cache : caches) {
     gauges->Add(metric_names::kKvSequences, "Resident sequences.", {{"profile", cache->profile().name}},
                 [cache] { return static_cast<double>(cache->sequences().counts().sequences); });
   }

@@ -177,7 +177,16 @@ absl::Status Server::OpenCaches() {
       return absl::Status(pages.status().code(),
                           absl::StrCat("kv_profiles: profile \"", profile.name, "\": ", pages.status().message()));
     }
-    sequences_.caches.push_back(std::make_shared<ResidentCache>(profile, device, *std::move(pages), clock_));
+    absl::StatusOr<std::unique_ptr<StagingPool::Region>> host_pages = nullptr;
+    if (profile.host_pages > 0) {
+      host_pages = devices_[device]->TakeHostPages(static_cast<size_t>(profile.host_bytes()));
+    }
+    if (!host_pages.ok()) {
+      return absl::Status(host_pages.status().code(), absl::StrCat("kv_profiles: profile \"", profile.name,
+                                                                   "\": host_pages: ", host_pages.status().message()));
+    }
+    sequences_.caches.push_back(
+        std::make_shared<ResidentCache>(profile, device, *std::move(pages), clock_, *std::move(host_pages)));
   }
   lease_sweep_.Start(sequences_.caches);
   return absl::OkStatus();

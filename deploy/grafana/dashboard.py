@@ -338,6 +338,13 @@ ROWS = [
                 nothing="no profile (--kv_profiles)",
             ),
             panel(
+                "KV pages on the host",
+                "By profile. Of sequences that were unused for longest when others needed room; they come back with"
+                " their next use. Calls that append are refused where the host has no room either.",
+                [(gauge("tessera_kv_host_pages", "instance, profile"), "{{instance}} {{profile}}")],
+                nothing="no profile (--kv_profiles)",
+            ),
+            panel(
                 "Resident sequences",
                 "By profile. They end by a release or with their lease.",
                 [(gauge("tessera_kv_sequences", "instance, profile"), "{{instance}} {{profile}}")],

@@ -100,8 +100,11 @@ class Device {
   // Memory for pages, all zero, that Extend works on: the device's own, for nobody else to touch. UNIMPLEMENTED where
   // the device keeps none, RESOURCE_EXHAUSTED where there is not so much.
   virtual absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakePages(size_t bytes);
-  // As Run, for steps on resident sequences. A step that was done in part may be done again. REQUIRES: TakePages gave
-  // what the items' layers, fills and copies point into.
+  // Memory of the host, all zero, that Extend copies pages to and from. UNIMPLEMENTED where it does not,
+  // RESOURCE_EXHAUSTED where there is not so much.
+  virtual absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakeHostPages(size_t bytes);
+  // As Run, for steps on resident sequences. A step that was done in part may be done again. REQUIRES: TakePages or
+  // TakeHostPages gave what the items' layers, fills and copies point into.
   virtual BatchOutcome Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
                               const std::stop_token& stop);
 };

@@ -44,6 +44,9 @@ class FaultDevice final : public Device {
   absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakePages(size_t bytes) override {
     return device_->TakePages(bytes);
   }
+  absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakeHostPages(size_t bytes) override {
+    return device_->TakeHostPages(bytes);
+  }
   // Counted among the batches, and struck, as Run is.
   BatchOutcome Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
                       const std::stop_token& stop) override;

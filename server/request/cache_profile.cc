@@ -1,5 +1,6 @@
 #include "server/request/cache_profile.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -33,7 +34,8 @@ absl::Status Validate(const CacheProfile& profile) {
   for (const Range& range :
        {Range{"layers", profile.layers, 1, kMaxLayers}, Range{"kv_heads", profile.kv_heads, 1, kMaxHeads},
         Range{"head_dim", profile.head_dim, 8, 256}, Range{"page_tokens", profile.page_tokens, 1, kMaxPageTokens},
-        Range{"pages", profile.pages, 1, kMaxPages}, Range{"max_tokens", profile.max_tokens, 1, kMaxTokens},
+        Range{"pages", profile.pages, 1, kMaxPages}, Range{"host_pages", profile.host_pages, 0, kMaxPages},
+        Range{"max_tokens", profile.max_tokens, 1, kMaxTokens},
         Range{"max_sequences", profile.max_sequences, 1, kMaxSequences}}) {
     if (range.value < range.lowest || range.value > range.highest) {
       return refuse(range.field, ": ", range.value, " is not in ", range.lowest, " to ", range.highest);
@@ -43,8 +45,9 @@ absl::Status Validate(const CacheProfile& profile) {
   if (!std::has_single_bit(static_cast<uint64_t>(profile.page_tokens))) {
     return refuse("page_tokens: ", profile.page_tokens, " is not a power of two");
   }
-  if (profile.page_bytes() > kMaxBytes / profile.pages)
-    return refuse("pages: they take more than ", kMaxBytes, " bytes");
+  if (profile.page_bytes() > kMaxBytes / std::max(profile.pages, profile.host_pages)) {
+    return refuse("pages, host_pages: they take more than ", kMaxBytes, " bytes");
+  }
   if (!profile.kv_scales.empty()) {
     const auto needed = static_cast<size_t>(profile.layers) * 2 * static_cast<size_t>(profile.kv_heads);
     if (!profile.float8) return refuse("kv_scales: only fp8 has scales");

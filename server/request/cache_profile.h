@@ -25,9 +25,10 @@ struct CacheProfile {
   std::vector<float> kv_scales = {};
   int64_t page_tokens = 64;  // tokens a page, in all layers: a power of two
   int32_t pages = 0;         // of all sequences together
+  int32_t host_pages = 0;    // room for pages of idle sequences in the host's memory; 0: none are moved there
   int64_t max_tokens = int64_t{1} << 17;
   int64_t max_sequences = 4096;
-  double tenant_share = 1;  // of pages and sequences that one tenant may hold, above 0 and at most 1
+  double tenant_share = 1;  // of pages, here and there, and sequences that one tenant may hold, above 0 and at most 1
   absl::Duration lease = absl::Minutes(5);
 
   CacheDType kv_dtype() const { return float8 ? CacheDType::kFloat8 : CacheDTypeFor(dtype); }
@@ -37,6 +38,7 @@ struct CacheProfile {
   int64_t page_elements() const { return plane_elements() * 2 * layers; }
   int64_t page_bytes() const { return page_elements() * SizeOf(kv_dtype()); }
   int64_t bytes() const { return page_bytes() * pages; }
+  int64_t host_bytes() const { return page_bytes() * host_pages; }
 };
 
 // INVALID_ARGUMENT naming the profile, the field and the limit. What passes has sizes that do not overflow.

@@ -1,5 +1,6 @@
 #include "server/request/extend_job.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -65,6 +66,28 @@ void ExtendJob::LayViews() {
     sequences_.push_back(view);
     lengths_.push_back(pages.length);
   }
+}
+
+std::shared_ptr<ExtendJob> ExtendJob::OfCopies(const ResidentCachePtr& cache, CacheStep step, std::string tenant,
+                                               JobPriority priority, DoneFn done) {
+  const CacheProfile& profile = cache->profile();
+  ExtendShape shape;
+  shape.params.dtype = profile.dtype;
+  shape.params.q_heads = shape.params.kv_heads = profile.kv_heads;
+  shape.params.head_dim = profile.head_dim;
+  Traits traits;
+  traits.key = Key(shape.params, *cache);
+  traits.tenant = std::move(tenant);
+  traits.priority = priority;
+  const double bytes = static_cast<double>(profile.page_bytes()) * static_cast<double>(step.copies().size());
+  traits.cost = static_cast<int64_t>(
+      std::clamp(AttendShape::kFlopsPerByte * bytes, 1.0, static_cast<double>(AttendShape::kMostCost)));
+  traits.sequences = 0;
+  traits.device = static_cast<int>(cache->device());
+  auto job = std::make_shared<ExtendJob>(std::move(traits), cache, std::move(shape), StagingBuffer(), StagingBuffer(),
+                                         ByteBudget::Charge(), std::move(done));
+  job->Begin(SequenceTurns::Turn(), std::move(step));
+  return job;
 }
 
 BatchKey ExtendJob::Key(const AttentionParams& params, const ResidentCache& cache) {

@@ -3,7 +3,9 @@
 #define TESSERA_SERVER_REQUEST_EXTEND_JOB_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,6 +41,7 @@ class ExtendJob final : public DeviceJob {
   void Begin(SequenceTurns::Turn turn, CacheStep step);
 
   ResidentCache& cache() const { return *cache_; }
+  const ResidentCachePtr& shared_cache() const { return cache_; }
   const ExtendShape& shape() const { return shape_; }
   StagingBuffer& input() { return input_; }
   StagingBuffer& output() { return output_; }
@@ -51,6 +54,10 @@ class ExtendJob final : public DeviceJob {
   PagedParams params() const { return cache_->pages().ParamsFor(shape_.params); }
   // The layer's length after the step, of each entry.
   const std::vector<int64_t>& lengths() const { return lengths_; }
+
+  // A job without entries, that only does a step's copies. REQUIRES: the step has no entries.
+  static std::shared_ptr<ExtendJob> OfCopies(const ResidentCachePtr& cache, CacheStep step, std::string tenant,
+                                             JobPriority priority, DoneFn done);
 
   // Equal keys mean equal parameters and the same cache; never equal to an AttendJob's.
   static BatchKey Key(const AttentionParams& params, const ResidentCache& cache);

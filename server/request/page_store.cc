@@ -16,7 +16,8 @@ std::vector<float> ScalesOf(const CacheProfile& profile) {
 
 }  // namespace
 
-PageStore::PageStore(const CacheProfile& profile, std::unique_ptr<StagingPool::Region> region)
+PageStore::PageStore(const CacheProfile& profile, std::unique_ptr<StagingPool::Region> region,
+                     std::unique_ptr<StagingPool::Region> host_region)
     : layers_(profile.layers),
       kv_heads_(profile.kv_heads),
       head_dim_(profile.head_dim),
@@ -25,8 +26,11 @@ PageStore::PageStore(const CacheProfile& profile, std::unique_ptr<StagingPool::R
       page_tokens_(profile.page_tokens),
       plane_bytes_(profile.plane_elements() * SizeOf(kv_dtype_)),
       page_bytes_(profile.page_bytes()),
-      region_(std::move(region)) {
+      region_(std::move(region)),
+      host_region_(std::move(host_region)) {
   ABSL_RAW_CHECK(static_cast<int64_t>(region_->size()) >= profile.bytes(), "the region holds the profile's pages");
+  ABSL_RAW_CHECK(profile.host_pages == 0 || static_cast<int64_t>(host_region_->size()) >= profile.host_bytes(),
+                 "the host's region holds its pages");
 }
 
 PagedParams PageStore::ParamsFor(const AttentionParams& attention) const {

@@ -1,5 +1,7 @@
 // Where the pages of a profile are in memory, and how rows lie in them.
 //
+// Pages of idle sequences may be on the host, in memory of the same layout.
+//
 // A page holds, for each layer, K and then V of page_tokens tokens, each [page_tokens, kv_heads, head_dim]: so a page
 // is one piece of memory, and all pages lie one after the other.
 #ifndef TESSERA_SERVER_REQUEST_PAGE_STORE_H_
@@ -23,8 +25,10 @@ namespace tessera {
 // Deals in addresses of the memory that the pages lie in, which may be a device's, and never reads there. Immutable.
 class PageStore {
  public:
-  // REQUIRES: Validate(profile).ok(); the region has profile.bytes() bytes, all zero.
-  PageStore(const CacheProfile& profile, std::unique_ptr<StagingPool::Region> region);
+  // REQUIRES: Validate(profile).ok(); the regions have profile.bytes() and profile.host_bytes() bytes, all zero. That
+  // of the host may be null where it needs none.
+  PageStore(const CacheProfile& profile, std::unique_ptr<StagingPool::Region> region,
+            std::unique_ptr<StagingPool::Region> host_region);
 
   // What kernels are told of the pages, with what a call asks for. REQUIRES: of the profile's dtype, heads and
   // head_dim.
@@ -32,13 +36,14 @@ class PageStore {
   // Its scales are in host memory, for as long as the store. REQUIRES: 0 <= layer < profile.layers.
   PagedLayer layer(int32_t layer) const;
 
-  // REQUIRES, of both: pages on the device.
   MemoryFill Clearing(PageRef page) const;
   // One piece for each layer's K and V.
   void AppendCopies(const PageCopy& copy, std::vector<MemoryCopy>* copies) const;
 
  private:
-  std::byte* page(PageRef page) const { return region_->data() + page.number() * page_bytes_; }
+  std::byte* page(PageRef page) const {
+    return (page.place() == Place::kHost ? *host_region_ : *region_).data() + page.number() * page_bytes_;
+  }
 
   const int layers_;
   const int32_t kv_heads_;
@@ -49,6 +54,7 @@ class PageStore {
   const int64_t plane_bytes_;
   const int64_t page_bytes_;
   const std::unique_ptr<StagingPool::Region> region_;
+  const std::unique_ptr<StagingPool::Region> host_region_;
 };
 
 }  // namespace tessera

@@ -16,18 +16,26 @@ SequenceCacheOptions OptionsFor(const CacheProfile& profile) {
   options.layers = profile.layers;
   options.page_tokens = profile.page_tokens;
   options.device_pages = profile.pages;
+  options.host_pages = profile.host_pages;
   options.max_sequences = profile.max_sequences;
   options.max_tokens = profile.max_tokens;
   options.lease = profile.lease;
   options.quota.sequences = Share(profile.tenant_share, profile.max_sequences);
-  options.quota.device_pages = Share(profile.tenant_share, profile.pages);
+  // Who may have all pages has no quota: idle sequences make room for its steps, as they do for anybody's.
+  if (profile.tenant_share < 1) {
+    options.quota.device_pages = Share(profile.tenant_share, profile.pages);
+    if (profile.host_pages > 0) options.quota.host_pages = Share(profile.tenant_share, profile.host_pages);
+  }
   return options;
 }
 
 }  // namespace
 
 ResidentCache::ResidentCache(const CacheProfile& profile, size_t device, std::unique_ptr<StagingPool::Region> pages,
-                             const Clock* clock)
-    : profile_(profile), device_(device), pages_(profile, std::move(pages)), sequences_(OptionsFor(profile), clock) {}
+                             const Clock* clock, std::unique_ptr<StagingPool::Region> host_pages)
+    : profile_(profile),
+      device_(device),
+      pages_(profile, std::move(pages), std::move(host_pages)),
+      sequences_(OptionsFor(profile), clock) {}
 
 }  // namespace tessera

@@ -12,14 +12,31 @@
 namespace tessera {
 namespace {
 
+// How often a call lets idle sequences be moved to the host for it. Others may take what becomes free before it does.
+constexpr int kMostSpills = 8;
+
 // The job's turn has come.
-void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, SequenceTurns::Turn turn) {
+void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, SequenceTurns::Turn turn, int spills) {
   const ExtendShape& shape = job->shape();
   std::vector<StepEntry> entries;
   entries.reserve(shape.entries.size());
   for (const ExtendEntry& entry : shape.entries) entries.push_back({entry.sequence, entry.layer, entry.append_tokens});
-  absl::StatusOr<CacheStep> step = job->cache().sequences().Reserve(job->traits().tenant, entries);
+  int64_t missing = 0;
+  absl::StatusOr<CacheStep> step = job->cache().sequences().Reserve(job->traits().tenant, entries, &missing);
   if (!step.ok()) {
+    // It keeps its turn while it waits.
+    const auto kept = std::make_shared<SequenceTurns::Turn>(std::move(turn));
+    const auto enqueue = [&environment](const ExtendJobPtr& copies) {
+      return environment.attend.scheduler->Enqueue(copies);
+    };
+    const auto retry = [&environment, job, kept, spills] {
+      if (job->state() != Job::State::kDone) Begin(environment, job, std::move(*kept), spills - 1);
+    };
+    const bool moving = absl::IsAborted(step.status());  // turns leave nothing else that could be in the way
+    if (spills > 0 && (missing > 0 || moving)) {
+      if (job->cache().spills().Await(*job, missing, enqueue, retry)) return;
+      if (moving) return retry();  // it has ended meanwhile
+    }
     job->Finish(WithReason(step.status(), RejectReason::kKvPages));
     return;
   }
@@ -62,7 +79,7 @@ void QueueInTurn(const SequenceEnvironment& environment, const ExtendJobPtr& job
     if (!turn.ok()) {
       job->Finish(turn.status());
     } else if (job->state() != Job::State::kDone) {
-      Begin(environment, job, *std::move(turn));
+      Begin(environment, job, *std::move(turn), kMostSpills);
     }
   });
 }

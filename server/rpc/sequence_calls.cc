@@ -83,7 +83,7 @@ absl::StatusOr<v1::GetSequenceResponse> GetSequence(const SequenceEnvironment& e
   v1::GetSequenceResponse response;
   *response.mutable_profile() = ToMessage(named->cache->profile());
   for (const int64_t length : info->lengths) response.add_lengths(static_cast<uint64_t>(length));
-  response.set_pages(static_cast<uint64_t>(info->device_pages));
+  response.set_pages(static_cast<uint64_t>(info->device_pages + info->host_pages));
   const absl::Duration left = info->expires - environment.attend.clock->Now();
   response.set_expires_in_ms(static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Milliseconds(left))));
   return response;

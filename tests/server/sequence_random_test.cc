@@ -1,6 +1,6 @@
 // Random calls on resident sequences by several tenants at once, with forks, rollbacks, cancels in mid-step, callers
-// that vanish, steps that fail on the device, and leases that end: every answer is as defined, and in the end no page
-// is left.
+// that vanish, too few pages, so that idle sequences wait on the host, steps that fail on the device, and leases that
+// end: every answer is as defined, and in the end no page is left.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -35,7 +35,8 @@ CacheProfile Profile() {
           .head_dim = 8,
           .dtype = DType::kFloat32,
           .page_tokens = 4,
-          .pages = 60,  // too few for all that is wanted
+          .pages = 40,  // too few for all that is wanted, those on the host included
+          .host_pages = 30,
           .max_tokens = 100,
           .max_sequences = 64,
           .lease = absl::Minutes(5)};
@@ -178,10 +179,13 @@ TEST(SequenceRandomTest, NoPageIsLostOrSeenByAnother) {
   }
   for (const auto& tenant : tenants) threads.emplace_back([&tenant] { tenant->Run(); });
   std::atomic<bool> over = false;
+  double most_on_host = 0;
   std::thread time([&] {
-    while (!over) {
+    for (int turn = 0; !over; ++turn) {
       server.clock().Advance(absl::Seconds(2));
       server.Info();  // paces it
+      if (turn % 16 != 0) continue;
+      most_on_host = std::max(most_on_host, server.Metrics()["tessera_kv_host_pages{profile=\"small\"}"]);
     }
   });
   for (std::thread& thread : threads) thread.join();
@@ -196,6 +200,7 @@ TEST(SequenceRandomTest, NoPageIsLostOrSeenByAnother) {
   EXPECT_GT(extended, kTenants * kOperations / 4);
   EXPECT_GT(refused, 0);
   EXPECT_GT(cancelled, 0);
+  EXPECT_GT(most_on_host, 0);
   server.AwaitIdle();
   // The last leases.
   Await("every page", [&] {
@@ -205,6 +210,7 @@ TEST(SequenceRandomTest, NoPageIsLostOrSeenByAnother) {
            metrics["tessera_kv_sequences{profile=\"small\"}"] == 0;
   });
   EXPECT_EQ(server.Metrics()["tessera_kv_pages{profile=\"small\",state=\"free\"}"], Profile().pages);
+  EXPECT_EQ(server.Metrics()["tessera_kv_host_pages{profile=\"small\"}"], 0);
 }
 
 }  // namespace

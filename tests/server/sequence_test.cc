@@ -140,6 +140,59 @@ TEST_F(SequenceTest, Float8KeepsEachHeadByItsScale) {
   EXPECT_EQ(info.profile().kv_dtype(), v1::DATA_TYPE_FLOAT8_E4M3);
 }
 
+TEST_F(SequenceTest, IdleSequencesMakeRoomOnTheHostAndComeBack) {
+  CacheProfile profile = Profile(/*pages=*/8);
+  profile.host_pages = 13;
+  TestServer server("", Config(profile));
+  SequenceClient client = Client(server);
+  const auto on_host = [&server] { return server.Metrics()["tessera_kv_host_pages{profile=\"small\"}"]; };
+  std::vector<KnownSequence> sequences(6);
+  for (KnownSequence& sequence : sequences) {
+    sequence = client.Create();
+    ASSERT_LT(client.Extend({{&sequence, 0, 20, 20}, {&sequence, 1, 20, 20}}), kTolerance);
+  }
+  EXPECT_EQ(UsedPages(server) + on_host(), 18);  // 3 each
+  EXPECT_GE(on_host(), 10);
+  std::mt19937_64 rng(seed_);
+  for (int step = 0; step < 100; ++step) {
+    KnownSequence& one = sequences[rng() % 6];
+    const auto layer = static_cast<uint32_t>(rng() % 2);
+    const uint32_t append = one.k[layer].size() < size_t{24 * 2 * 16} ? rng() % 2 : 0;
+    ASSERT_LT(client.Extend({{&one, layer, 1, append}}), kTolerance) << step;
+  }
+  v1::GetSequenceResponse info;
+  ASSERT_TRUE(client.Get(sequences[0].handle, &info).ok());
+  EXPECT_EQ(info.pages(), 3u);
+
+  // One more fits, and then there is room for nobody. Who is refused is counted, told when to come again, and served
+  // once others have gone; nobody has lost a row.
+  KnownSequence seventh = client.Create(), eighth = client.Create();
+  ASSERT_LT(client.Extend({{&seventh, 0, 20, 20}}), kTolerance);
+  const std::vector<KnownEntry> entries = {{&eighth, 0, 20, 20}};
+  const v1::ExtendRequest request = client.Request(entries);
+  {
+    ExtendCall refused(client.stub(), request, "a");
+    EXPECT_EQ(refused.Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << refused.Await().error_message();
+    EXPECT_NE(refused.RetryPushback(), "");
+  }
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"kv_pages\"}"], 1);
+  EXPECT_EQ(client.Release({sequences[0].handle, sequences[1].handle}), 2u);
+  ExtendCall again(client.stub(), request, "a");
+  ASSERT_TRUE(again.Await().ok()) << again.Await().error_message();
+  client.Note(entries, request);
+  EXPECT_LT(client.Error(entries, request, again.response()), kTolerance);
+  EXPECT_LT(client.Extend({{&seventh, 0, 1, 0}}), kTolerance);
+  for (int i = 2; i < 6; ++i)
+    EXPECT_LT(client.Extend({{&sequences[i], 0, 1, 0}, {&sequences[i], 1, 2, 0}}), kTolerance);
+
+  std::vector<std::string> handles = {seventh.handle, eighth.handle};
+  for (int i = 2; i < 6; ++i) handles.push_back(sequences[i].handle);
+  EXPECT_EQ(client.Release(handles), 6u);
+  EXPECT_EQ(UsedPages(server), 0);
+  EXPECT_EQ(on_host(), 0);
+  server.AwaitIdle();
+}
+
 TEST_F(SequenceTest, TruncateRollsBack) {
   TestServer server("", Config());
   SequenceClient client = Client(server);

@@ -883,7 +883,8 @@ func (x *ForkSequenceResponse) GetSequence() []byte {
 	return nil
 }
 
-// INVALID_ARGUMENT for a length beyond the sequence's longest layer; ABORTED while a call uses the sequence.
+// INVALID_ARGUMENT for a length beyond the sequence's longest layer; ABORTED while a call uses the sequence, or the server
+// moves it between its memories.
 type TruncateSequenceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A handle.

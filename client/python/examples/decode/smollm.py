@@ -58,7 +58,7 @@ KINDS = {
     "decode_float32": Kind("float32", "float32", 1e-4, 1e-4, 1.0),
     "decode_float16": Kind("float16", "float16", 0.02, 0.005, 0.98),
     "decode_bfloat16": Kind("bfloat16", "bfloat16", 0.1, 0.04, 0.94),
-    "decode_float8": Kind("float16", "float8_e4m3", 0.02, 0.2, 0.85),
+    "decode_float8": Kind("float16", "float8_e4m3", 0.1, 0.2, 0.85),
 }
 
 

@@ -31,7 +31,7 @@ struct Load {
   int64_t rows = 1;       // of a step
   int64_t calls = 1;      // that a slot's sequences are spread over
   int slots = 1;
-  int looks = 100;
+  int looks = CudaDeviceOptions().looks;
 };
 
 double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -131,7 +131,7 @@ void Measure(const std::shared_ptr<StagingPool>& staging, const Load& load) {
 
 void MeasureAll() {
   const auto staging = std::make_shared<StagingPool>(*PinnedRegion::Allocate(kStagingBytes, GetRealCudaCalls()));
-  for (const int looks : {100, 0}) {
+  for (const int looks : {CudaDeviceOptions().looks, 0}) {
     for (const int64_t tokens : {1, 8192, 65536}) Measure(staging, {.tokens = tokens, .looks = looks});
   }
   for (const int64_t calls : {1, 16, 256}) Measure(staging, {.sequences = 256, .tokens = 1024, .calls = calls});

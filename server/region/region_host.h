@@ -27,7 +27,8 @@ struct RegionLimits {
 
 // Taking, pinning and mapping memory can take seconds, and so can giving it back. All of that happens on threads of
 // this class's own, for each tenant one region after the other: neither gRPC's threads nor the engine's ever wait for
-// it, nor one tenant for another's. Thread-safe. Outlives its regions.
+// it, and a tenant waits for others only while as many of them as there are threads are at it. Thread-safe. Outlives
+// its regions.
 class RegionHost {
  public:
   // A region just opened. Path and name are those of SharedMemory, and empty of other memory.

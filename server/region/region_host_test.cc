@@ -151,12 +151,15 @@ class SlowMapper final : public RegionMapper {
  public:
   const DeviceUuid& uuid() const override { return kUuid; }
   absl::StatusOr<std::unique_ptr<Mapping>> Pin(absl::Span<std::byte> /*memory*/) override {
-    if (!called_.exchange(true)) release.WaitForNotification();
+    if (!called_.exchange(true)) {
+      first_called.Notify();
+      release.WaitForNotification();
+    }
     return std::make_unique<Mapping>();
   }
   absl::StatusOr<Import> Open(const CudaIpcHandle& /*handle*/) override { return absl::InvalidArgumentError("none"); }
 
-  absl::Notification release;
+  absl::Notification first_called, release;
 
  private:
   std::atomic<bool> called_ = false;
@@ -168,6 +171,7 @@ TEST(RegionHostTest, OneTenantsRegionsDoNotKeepAnotherWaiting) {
   absl::Notification slow_opened;
   host.OpenSharedMemory(
       "slow", 1, [&](const absl::StatusOr<RegionHost::Opened>&) { slow_opened.Notify(); }, [] {});
+  mapper.first_called.WaitForNotification();
   Opener other(&host);
   auto opened = other.OpenSharedMemory(1, "other");
   EXPECT_TRUE(opened.ok()) << opened.status();

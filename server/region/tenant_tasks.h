@@ -1,4 +1,4 @@
-// Work that takes its time, done for several tenants by a few threads: no tenant keeps another one's waiting.
+// Work that takes its time, done for several tenants by a few threads: no tenant alone keeps another one's waiting.
 #ifndef TESSERA_SERVER_REGION_TENANT_TASKS_H_
 #define TESSERA_SERVER_REGION_TENANT_TASKS_H_
 
@@ -15,7 +15,8 @@
 namespace tessera {
 
 // A tenant's tasks run one after the other, in the order in which they came; tenants take turns. So a tenant has at
-// most one thread, however much it asks for. Thread-safe.
+// most one thread, however much it asks for; it takes as many tenants as there are threads to keep others waiting.
+// Thread-safe.
 class TenantTasks {
  public:
   using Task = std::function<void()>;

@@ -1,6 +1,5 @@
 #include "server/region/tenant_tasks.h"
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,12 +89,11 @@ TEST(TenantTasksTest, AsManyTenantsAtATimeAsThreads) {
 TEST(TenantTasksTest, TheEndWaitsForTasksThatTasksPost) {
   Record record;
   {
-    std::optional<TenantTasks> tasks(2);
-    tasks->Post("a", [&] {
-      tasks->Post("a", record.Task("of the same"));
-      tasks->Post("b", record.Task("of another"));
+    TenantTasks tasks(2);
+    tasks.Post("a", [&] {
+      tasks.Post("a", record.Task("of the same"));
+      tasks.Post("b", record.Task("of another"));
     });
-    tasks.reset();
   }
   EXPECT_EQ(record.names().size(), 2);
 }

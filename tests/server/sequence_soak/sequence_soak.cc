@@ -1,6 +1,7 @@
 // Random operations on resident sequences by several processes of two tenants, which are killed again and again, cancel
 // in mid-step, try each other's handles, and leave sequences to their leases. Fails where an answer is not one that its
-// call may have, a row is not the caller's own, a page or a sequence is left in the end, or the server's memory grows.
+// call may have, a row is not the caller's own, a page or a sequence is left in the end, the server's memory grows, or
+// something that an operation may come to has never happened.
 //
 //   sequence_soak --server=PATH [--operations=20000] [--workers=6] [--growth=0.03] [--seed=N]
 //
@@ -78,11 +79,16 @@ class Crew {
   void KillAll() {
     for (size_t i = 0; i < processes_.size(); ++i) Kill(i);
   }
-  // Whether all that have been started and not been killed still run.
+  // Whether all that have been started and not been killed still run. Says on standard error how one has ended.
   bool AllRun() {
-    for (pid_t& process : processes_) {
-      if (process <= 0 || waitpid(process, nullptr, WNOHANG) == 0) continue;
-      process = -1;
+    for (size_t i = 0; i < processes_.size(); ++i) {
+      int status = 0;
+      if (processes_[i] <= 0 || waitpid(processes_[i], &status, WNOHANG) == 0) continue;
+      processes_[i] = -1;
+      std::cerr << "worker " << i << " has ended by itself, "
+                << (WIFSIGNALED(status) ? absl::StrCat("by signal ", WTERMSIG(status))
+                                        : absl::StrCat("with ", WEXITSTATUS(status)))
+                << "\n";
       return false;
     }
     return true;
@@ -163,6 +169,21 @@ std::string ProfileFlag(const CacheProfile& profile) {
                       ",tenant_share=", profile.tenant_share, ",lease=", absl::FormatDuration(profile.lease));
 }
 
+// Prints what the operations came to. False, having said what on standard error, where something never happened: then
+// the soak has not tried what it is for.
+bool AllHappened(const Crew& crew, const SoakLedger& ledger) {
+  bool all = crew.replaced() > 0;
+  if (!all) std::cerr << "no worker was killed\n";
+  for (size_t i = 0; i < kSoakOutcomes.size(); ++i) {
+    const int64_t count = ledger.counted(static_cast<SoakOutcome>(i));
+    std::cout << "  " << kSoakOutcomes[i] << ": " << count << "\n";
+    if (count > 0) continue;
+    std::cerr << "never happened: " << kSoakOutcomes[i] << "\n";
+    all = false;
+  }
+  return all;
+}
+
 int Soak() {
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   const int64_t operations = absl::GetFlag(FLAGS_operations);
@@ -189,9 +210,7 @@ int Soak() {
   const std::optional<int64_t> after = MeasureIdle(server, profile);
   if (!after.has_value()) return 1;
 
-  for (size_t i = 0; i < kSoakOutcomes.size(); ++i) {
-    std::cout << "  " << kSoakOutcomes[i] << ": " << crew.ledger().counted(static_cast<SoakOutcome>(i)) << "\n";
-  }
+  const bool all_happened = AllHappened(crew, crew.ledger());
   const double growth = static_cast<double>(*after - *before) / static_cast<double>(*before);
   std::cout << crew.ledger().operations() << " operations in " << absl::FormatDuration(absl::Now() - begun) << ", "
             << crew.replaced() << " workers killed and replaced\n"
@@ -201,7 +220,7 @@ int Soak() {
     std::cerr << "resident memory grew by more than " << absl::GetFlag(FLAGS_growth) * 100 << " %\n";
     return 1;
   }
-  return 0;
+  return all_happened ? 0 : 1;
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kMostOwned = 8;
 constexpr uint32_t kQHeads = 2;
 constexpr int kMostNumber = 500;
-// Of the server's sums, for numbers of this size; a foreign row among 64 keys makes a difference of at least 1 / 64.
+// Of the server's sums, for numbers of this size. Another number is at least 1 away, so a foreign row shows wherever
+// its weight in the softmax is above this, as that of nearly every key is: the mean over 64 keys is 1 / 64.
 constexpr float kTolerance = 0.005f;
 // The server's clock and ours are one, but read at different times.
 constexpr absl::Duration kClockSlack = absl::Milliseconds(20);

@@ -88,6 +88,7 @@ def test_streams_past_the_answer_bring_nothing() -> None:
         (1, [message(RESULT, call=2)], "to call 2"),
         (1, [message(attention_pb2.AttendResult(o_bytes=O_BYTES))], "256 bytes of o and 0 of LSE, not 256 and 32"),
         (1, [b"\x7a\x05abc"], "malformed"),
+        (1, [b"\x12\x01\xff"], "malformed"),  # a result that ends in mid-field
     ],
 )
 def test_refuses(streams: int, messages: list[bytes], complaint: str) -> None:

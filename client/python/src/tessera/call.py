@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from google.protobuf.message import DecodeError
 
 from tessera import dtypes, wire
 from tessera.dtypes import Array
@@ -112,7 +113,7 @@ class AttendCall:
         try:
             small, payloads = wire.split(response, (_O, _LSE))
             result = attention_pb2.AttendResponse.FromString(small).result
-        except ValueError as error:
+        except (ValueError, DecodeError) as error:
             raise InternalError(f"malformed answer: {error}") from error
         empty = memoryview(b"")
         o, lse = payloads.get(_O, empty), payloads.get(_LSE, empty)

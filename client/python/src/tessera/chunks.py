@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from tessera import errors, wire
 from tessera.call import AttendCall, Attention
@@ -68,7 +69,7 @@ class Incoming:
         try:
             small, payloads = wire.split(message, (_PAYLOAD,))
             response = attention_pb2.AttendStreamResponse.FromString(small)
-        except ValueError as error:
+        except (ValueError, DecodeError) as error:
             raise errors.InternalError(f"malformed answer: {error}") from error
         if response.id != _CALL_ID:
             raise errors.InternalError(f"the answer is to call {response.id}, not {_CALL_ID}")

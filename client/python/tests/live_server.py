@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from types import TracebackType
 
@@ -27,8 +29,13 @@ class LiveServer:
     def __enter__(self) -> LiveServer:
         return self
 
-    def signal(self, number: int) -> None:
-        self._process.send_signal(number)
+    def freeze(self) -> None:
+        """Returns once no thread of it runs any more, which is a while after the signal."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def terminate(self) -> None:
         """Asks the server, once, to drain and exit; does not wait for it. A second signal would end it at once."""

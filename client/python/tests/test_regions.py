@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -119,14 +118,14 @@ def test_a_server_that_does_not_answer_is_not_waited_for(server_binary: str) -> 
     ):
         region = session.open_shared_memory(MEBIBYTE // 4)
         q, out = region.array((4, 2, 16)), region.array((4, 2, 16))
-        server.signal(signal.SIGSTOP)
+        server.freeze()
         try:
             with pytest.raises(tessera.DeadlineExceededError, match="has not answered"):
                 session.attend(q, q, q, out)
             with pytest.raises(tessera.DeadlineExceededError, match="has not answered"):
                 session.open_shared_memory(MEBIBYTE // 2)
         finally:
-            server.signal(signal.SIGCONT)
+            server.thaw()
         # What it opens too late is closed again: otherwise there would never be room.
         deadline = time.monotonic() + 20
         while True:

@@ -61,7 +61,8 @@ class Secured:
         return tessera.Tls(**(files | changes))
 
     def client(self, **settings: Any) -> tessera.Client:
-        return tessera.Client(self.target, **({"tls": self.tls(), "token_file": self.token} | settings))
+        mine: dict[str, Any] = {"tls": self.tls(), "token_file": self.token}
+        return tessera.Client(self.target, **(mine | settings))
 
     def await_taken(self, kind: str, times: int) -> None:
         """Until the server has taken changed files so often."""

@@ -230,10 +230,11 @@ class Client:
         )
         return call.parse(self._ask(SEQUENCE_SERVICE + "Extend", call.serialize(), timeout))
 
-    def extend_stream(self) -> ExtendStream:
+    def extend_stream(self, *, timeout: float | None = None) -> ExtendStream:
         """A stream of its own for steps that are sent ahead, without waiting for each other's answers. Close it, or use
-        it in `with`.
+        it in `with`. Asks the server first how many calls it takes on one, which may take `timeout`.
         """
+        max_calls = max(1, self.server_info(timeout=timeout).limits.max_stream_calls)
         with self._lock:
             generation = self._take()
 
@@ -242,7 +243,13 @@ class Client:
                 with self._lock:
                     self._extend_streams.discard(stream)
 
-            stream = ExtendStream(generation.channels[self._rotation.take()], self._transport, ended)
+            stream = ExtendStream(
+                generation.channels[self._rotation.take()],
+                self._transport,
+                max_calls=max_calls,
+                deadlines=self._deadlines,
+                ended=ended,
+            )
             self._extend_streams.add(stream)
         return stream
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from google.protobuf.message import DecodeError
 
 from tessera import dtypes, wire
 from tessera.call import Timing
@@ -201,21 +202,18 @@ class ExtendCall:
 
     def serialize(self) -> bytes:
         """The call as an ExtendRequest."""
-        return self._serialize(1, b"")
+        return self._serialize(1)
 
-    def serialize_streamed(self, call_id: int, timeout: float | None) -> bytes:
-        """The call as an ExtendStreamRequest, with the seconds that it may take."""
-        microseconds = 0 if timeout is None else max(1, round(timeout * 1e6))
-        return self._serialize(
-            2, sequence_pb2.ExtendStreamRequest(id=call_id, timeout_us=microseconds).SerializeToString()
-        )
+    def serialize_streamed(self) -> bytes:
+        """The call as an ExtendStreamRequest, but for its id and time, which may be put before it."""
+        return self._serialize(2)
 
     def parse(self, response: bytes) -> Extension:
         """An ExtendResponse to this call. InternalError where it does not fit."""
         small, payloads = split_answer(response)
         try:
             result = sequence_pb2.ExtendResponse.FromString(small).result
-        except ValueError as error:
+        except DecodeError as error:
             raise InternalError(f"malformed answer: {error}") from error
         return self.extension(result, payloads)
 
@@ -240,9 +238,9 @@ class ExtendCall:
             ),
         )
 
-    def _serialize(self, header_field: int, before: bytes) -> bytes:
+    def _serialize(self, header_field: int) -> bytes:
         header = self.header.SerializeToString()
-        pieces: list[bytes | memoryview] = [before, wire.bytes_field_prefix(header_field, len(header)), header]
+        pieces: list[bytes | memoryview] = [wire.bytes_field_prefix(header_field, len(header)), header]
         for field, parts in zip((_Q, _K, _V), self._payload):
             pieces += [wire.bytes_field_prefix(field, sum(len(part) for part in parts)), *parts]
         return b"".join(pieces)

@@ -21,7 +21,9 @@ class Kept(Protocol):
         """Keeps the first `length` tokens."""
         ...
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Ends it. Once more does nothing."""
+        ...
 
 
 class Attention(Protocol[K]):

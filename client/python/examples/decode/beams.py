@@ -38,20 +38,31 @@ def search(decoder: Decoder[K], prompt: Sequence[int], count: int, *, width: int
 
 
 def _choose(beams: list[Beam[K]], log_probabilities: Floats, width: int) -> list[Beam[K]]:
-    """The best continuations by one token. Sequences without one are released, those with several forked."""
+    """The best continuations by one token. Sequences without one are released, those with several forked. Where that
+    fails there are no more forks than before.
+    """
     scores = np.array([[beam.score] for beam in beams]) + log_probabilities
     best = np.argsort(-scores, axis=None, kind="stable")[:width]
     parents, tokens = np.unravel_index(best, scores.shape)
     chosen: list[Beam[K]] = []
+    forks: list[K] = []
     used: set[int] = set()
-    for parent, token in zip(parents.tolist(), tokens.tolist()):
-        beam = beams[parent]
-        kept = beam.kept.fork() if parent in used else beam.kept
-        used.add(parent)
-        chosen.append(Beam(kept, [*beam.tokens, token], float(scores[parent, token])))
-    for parent, beam in enumerate(beams):
-        if parent not in used:
-            beam.kept.release()
+    try:
+        for parent, token in zip(parents.tolist(), tokens.tolist()):
+            beam = beams[parent]
+            kept = beam.kept
+            if parent in used:
+                kept = kept.fork()
+                forks.append(kept)
+            used.add(parent)
+            chosen.append(Beam(kept, [*beam.tokens, token], float(scores[parent, token])))
+        for parent, beam in enumerate(beams):
+            if parent not in used:
+                beam.kept.release()
+    except BaseException:
+        for fork in forks:
+            fork.release()
+        raise
     return chosen
 
 

@@ -62,14 +62,15 @@ def same_tokens(
         Check(np.array_equal(again.logits, answer.logits), "all prompts' rows of a layer in one call: the same bits")
     )
 
-    found = beams.search(there, task.prompts[0], task.tokens // 2, width=task.width, chunk=task.chunk)
-    wanted = beams.search(here, task.prompts[0], task.tokens // 2, width=task.width, chunk=longest)
+    length = task.tokens // 2
+    found = beams.search(there, task.prompts[0], length, width=task.width, chunk=task.chunk)
+    wanted = beams.search(here, task.prompts[0], length, width=task.width, chunk=longest)
     same = sum(a.tokens == b.tokens for a, b in zip(found, wanted))
     differ = max(abs(a.score - b.score) for a, b in zip(found, wanted))
     checks.append(
         Check(
-            same == task.width or differ <= tie * task.tokens,
-            f"{task.width} beams of {task.tokens // 2} tokens: {same} are the same, log-probabilities differ by "
+            same == task.width or differ <= beams_tie(expected, 0, length, tie),
+            f"{task.width} beams of {length} tokens: {same} are the same, log-probabilities differ by "
             f"{differ:.1e} at most",
         )
     )
@@ -105,6 +106,13 @@ class Tie:
                 logits = expected.logits[prompt, i]
                 return Tie(i, float((logits.max() - logits[token]) / logits.std()))
         return Tie(len(tokens), 0.0)
+
+
+def beams_tie(expected: greedy.Generated, prompt: int, length: int, tie: float) -> float:
+    """By how much the log-probabilities of beams of `length` tokens may differ, each token's logit by `tie` standard
+    deviations of the logits.
+    """
+    return tie * length * float(expected.logits[prompt].std(axis=-1).mean())
 
 
 def _of_ties(ties: Sequence[Tie]) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
-_ALIGNMENT = 32
+_ALIGNMENT = 32  # of the tensors, where the file says nothing else
 _BLOCK = 32  # elements that share a scale
 _F32, _F16, _Q4_1, _Q8_0 = 0, 1, 3, 8
 
@@ -68,7 +68,8 @@ class Gguf:
             name = reader.string()
             shape = tuple(reader.scalar("Q") for _ in range(reader.scalar("I")))[::-1]
             self._places[name] = _Place(shape, reader.scalar("I"), reader.scalar("Q"))
-        self._start = -(-reader.at // _ALIGNMENT) * _ALIGNMENT
+        alignment = self.metadata.get("general.alignment", _ALIGNMENT)
+        self._start = -(-reader.at // alignment) * alignment
 
     def __contains__(self, name: str) -> bool:
         return name in self._places

@@ -3,8 +3,8 @@
     smollm.py flag --scales FILE      measures scales for fp8, writes them, and prints the server's --kv_profiles
     smollm.py run --target HOST:PORT --scales FILE
 
-Exits with 1 where a token differs from those of the same model with attention computed here, or rounding costs more
-than it may.
+Exits with 1 where a token differs from those of the same model with attention computed here, unless the two tie (their
+logits are no further apart than KINDS says), or where rounding costs more than it may.
 """
 
 from __future__ import annotations

@@ -67,6 +67,7 @@ def half_knowing(prompt: Sequence[int], answer: Sequence[int], length: int, seed
 
     def guess(tokens: Sequence[int]) -> Sequence[int]:
         guesses = known[len(tokens) : len(tokens) + length]
-        return [token + 1 if rng.random() < 1 / 3 else token for token in guesses]
+        # Another token of the vocabulary: the one before, and 1 for 0.
+        return [abs(token - 1) if rng.random() < 1 / 3 else token for token in guesses]
 
     return guess

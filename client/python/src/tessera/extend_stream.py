@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import queue
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from tessera import errors
 from tessera.deadlines import Deadlines
+from tessera.message_stream import MessageStream
 from tessera.options import Priority, Window
 from tessera.pending import PendingExtension
 from tessera.sequences import ExtendCall, Extension, Step, split_answer
@@ -41,7 +39,7 @@ class _Held:
     deadline: float | None  # by time.monotonic()
 
 
-class ExtendStream:
+class ExtendStream(MessageStream):
     """Threads may share it. One thread of its own reads the answers, and runs the callbacks of their futures.
 
     Calls that name the same sequence are done in the order in which they were submitted; others as the server pleases.
@@ -67,17 +65,10 @@ class ExtendStream:
         self._deadlines = deadlines
         self._when_ended = ended
         self._ids = itertools.count(1)
-        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
         self._held: OrderedDict[int, _Held] = OrderedDict()  # guarded by _lock
         # Guarded by _lock. Without an answer, whatever became of their futures: they count for the server.
         self._sent: dict[int, _Sent] = {}
-        self._ended: errors.Error | None = None  # guarded by _lock; nothing is sent once it is set
-        # Messages are bytes already, hence no serializers.
-        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(SEQUENCE_SERVICE + "ExtendStream")
-        self._rpc: Any = method(self._outgoing(), metadata=transport.metadata())
-        self._reader = threading.Thread(target=self._read, name="tessera-extend", daemon=True)
-        self._reader.start()
+        super().__init__(channel, SEQUENCE_SERVICE + "ExtendStream", transport.metadata(), "tessera-extend")
 
     def submit(
         self,
@@ -164,28 +155,6 @@ class ExtendStream:
         self._withdraw(call_id)
         pending.settle(errors.DeadlineExceededError("the call's time ran out; it may have been done all the same"))
 
-    def _outgoing(self) -> Iterator[bytes]:
-        while (message := self._requests.get()) is not None:
-            yield message
-
-    def _read(self) -> None:
-        end: errors.Error = errors.UnavailableError("the server has ended the stream")
-        try:
-            for message in self._rpc:
-                self._answer(message)
-        except grpc.RpcError as error:
-            end = errors.by_server(errors.from_rpc(error))
-        except errors.InternalError as error:
-            end = error
-        except Exception as error:
-            end = errors.InternalError(f"an answer could not be read: {error!r}")
-            end.__cause__ = error
-        finally:
-            self._end(end)
-            self._settle_all(end)
-            self._rpc.cancel()
-            self._when_ended(self)
-
     def _answer(self, message: bytes) -> None:
         """InternalError where it cannot be read, so that nobody knows whose it is."""
         small, payloads = split_answer(message)
@@ -205,22 +174,14 @@ class ExtendStream:
         sent.pending.settle(outcome)
 
     def _settle_all(self, end: errors.Error) -> None:
-        """REQUIRES: the stream has ended, by itself with `end`."""
         with self._lock:
             pending = [sent.pending for sent in self._sent.values()]
             pending += [held.pending for held in self._held.values()]
             self._sent.clear()
             self._held.clear()
-            ended = self._ended or end
         for each in pending:
-            each.settle(ended)
-
-    def _end(self, reason: errors.Error) -> None:
-        """Sends no more."""
-        with self._lock:
-            if self._ended is None:
-                self._ended = reason
-                self._requests.put(None)
+            each.settle(end)
+        self._when_ended(self)
 
 
 def _microseconds(timeout: float | None) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import queue
-import threading
-from collections.abc import Callable, Iterator
-from typing import Any, Union
+from collections.abc import Callable
+from typing import Union
 
 import grpc
 
 from tessera import errors
+from tessera.message_stream import MessageStream
 from tessera.v1 import region_pb2
 
 ATTEND_IN_REGIONS = "/tessera.v1.RegionService/AttendInRegions"
@@ -23,19 +23,13 @@ GRACE_SECONDS = 1.0
 Outcome = Union[region_pb2.AttendInRegionsResponse, errors.Error]
 
 
-class RegionStream:
+class RegionStream(MessageStream):
     """Threads may share it. Answers are passed on by one thread of its own."""
 
     def __init__(self, channel: grpc.Channel, metadata: tuple[tuple[str, str], ...]) -> None:
         self._ids = itertools.count(1)
-        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
         self._waiting: dict[int, Callable[[Outcome], object]] = {}  # guarded by _lock
-        self._ended: errors.Error | None = None  # guarded by _lock; nothing is sent once it is set
-        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(ATTEND_IN_REGIONS)
-        self._rpc: Any = method(self._outgoing(), metadata=metadata)
-        self._reader = threading.Thread(target=self._read, name="tessera-regions", daemon=True)
-        self._reader.start()
+        super().__init__(channel, ATTEND_IN_REGIONS, metadata, "tessera-regions")
 
     def send(self, request: region_pb2.AttendInRegionsRequest, answered: Callable[[Outcome], object]) -> int:
         """Sends under a new id, which is returned. `answered` is called once, possibly before this returns. It must be
@@ -99,34 +93,18 @@ class RegionStream:
         self._rpc.cancel()
         self._reader.join()
 
-    def _outgoing(self) -> Iterator[bytes]:
-        while (message := self._requests.get()) is not None:
-            yield message
+    def _answer(self, message: bytes) -> None:
+        answer = region_pb2.AttendInRegionsResponse.FromString(message)
+        with self._lock:
+            answered = self._waiting.pop(answer.id, None)
+        if answered is not None:
+            answered(answer)
 
-    def _read(self) -> None:
-        end: errors.Error = errors.UnavailableError("the server has ended the session")
-        try:
-            for message in self._rpc:
-                answer = region_pb2.AttendInRegionsResponse.FromString(message)
-                with self._lock:
-                    answered = self._waiting.pop(answer.id, None)
-                if answered is not None:
-                    answered(answer)
-        except grpc.RpcError as error:
-            end = errors.by_server(errors.from_rpc(error))
-        self._end(end)
+    def _settle_all(self, end: errors.Error) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, {}
-            ended = self._ended or end
         for answered in waiting.values():
-            answered(ended)
-
-    def _end(self, reason: errors.Error) -> None:
-        """Sends no more."""
-        with self._lock:
-            if self._ended is None:
-                self._ended = reason
-                self._requests.put(None)
+            answered(end)
 
 
 def close_request(region: int) -> region_pb2.AttendInRegionsRequest:

@@ -40,7 +40,8 @@ class _Held:
 
 
 class ExtendStream(MessageStream):
-    """Threads may share it. One thread of its own reads the answers, and runs the callbacks of their futures.
+    """Threads may share it. One thread of its own reads the answers, and runs the callbacks of their futures; those of
+    futures whose time runs out run on the client's other threads.
 
     Calls that name the same sequence are done in the order in which they were submitted; others as the server pleases.
     A call that fails, for want of pages or bytes, of time, or by `cancel`, is left out, and those after it are done all

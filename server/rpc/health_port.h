@@ -16,8 +16,9 @@
 namespace tessera {
 
 // For probes that can neither do TLS nor show a token, such as Kubernetes'. There is no other service on it, no more
-// than kMaxConnections connections, and none that has been without a call for kMaxIdle: those that say nothing keep
-// probes waiting for less than it takes to give a server up.
+// than kMaxConnections connections, and none that has been without a call for kMaxIdle: what is left open keeps probes
+// waiting no longer. A peer that opens connections anew all the time can keep them waiting for good, so only probes
+// should reach the port.
 class HealthPort {
  public:
   static constexpr size_t kMaxConnections = 64;

@@ -33,12 +33,14 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaDeviceOpt
                      .backend = device->backend_.get(),
                      .paged = device->paged_.get(),
                      .memory = device->memory_.get(),
-                     .staging = device->staging_.get(),
                      .calls = calls,
                      .looks = options.looks};
   for (int slot = 0; slot < options.slots; ++slot) {
     absl::StatusOr<std::unique_ptr<CudaSlot>> created = CudaSlot::Create(device->shared_);
     if (!created.ok()) return created.status();
+    if (device->paged_ != nullptr) {
+      if (absl::Status taken = (*created)->TakeTableMemory(options.table_bytes); !taken.ok()) return taken;
+    }
     device->slots_.push_back(*std::move(created));
   }
   return device;

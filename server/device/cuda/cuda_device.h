@@ -29,6 +29,9 @@ struct CudaDeviceOptions {
   // How often a thread looks whether its steps on resident sequences are done before it sleeps until they are. To be
   // woken takes 25 us and more, a look less than one: so short steps are not slept through, and long ones burn no core.
   int looks = 300;
+  // Pinned memory of each slot, beside staging memory, for the page tables and scales of its steps, where the device
+  // keeps pages: enough for 256 sequences of 1024 pages. A batch that needs more takes more.
+  size_t table_bytes = size_t{1} << 20;
 };
 
 class CudaDevice final : public Device {
@@ -55,8 +58,9 @@ class CudaDevice final : public Device {
 
   // Of the arena, as long as the region lives; the device outlives it. Calls are refused as too large by what is left.
   absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakePages(size_t bytes) override;
-  // As Run. Page tables and scales pass through staging memory: also RESOURCE_EXHAUSTED where that is full. Slots run
-  // side by side, so REQUIRES: no batch under way on another slot appends to, clears or copies to pages of this one.
+  // As Run. Page tables and scales pass through the slot's table memory: also RESOURCE_EXHAUSTED where the system does
+  // not pin what a batch needs beyond that. Slots run side by side, so REQUIRES: no batch under way on another slot
+  // appends to, clears or copies to pages of this one.
   BatchOutcome Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
                       const std::stop_token& stop) override;
 

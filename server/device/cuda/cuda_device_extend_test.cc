@@ -76,11 +76,11 @@ class CudaDeviceExtendTest : public testing::Test {
  protected:
   CudaDeviceExtendTest() { Open(/*slots=*/2); }
 
-  void Open(int slots) {
+  void Open(int slots, size_t table_bytes = 1024) {
     auto kernel = std::make_unique<FakePagedKernel>(&calls_);
     kernel_ = kernel.get();
-    device_ = *CudaDevice::Open({.slots = slots, .memory_fraction = 0.5}, std::make_unique<NoKernel>(), staging_,
-                                &calls_, std::move(kernel));
+    device_ = *CudaDevice::Open({.slots = slots, .memory_fraction = 0.5, .table_bytes = table_bytes},
+                                std::make_unique<NoKernel>(), staging_, &calls_, std::move(kernel));
   }
   // A call of one sequence that appends to and reads one page.
   PagedStep Simple(const Region& pages, int32_t page, uint32_t seed = 1) {
@@ -241,7 +241,7 @@ TEST_F(CudaDeviceExtendTest, MemoryIsHeldWhileTheStepsRunAndNoLonger) {
   int64_t during = 0;
   kernel_->on_kernel = [&] {
     during = device_->memory_in_use();
-    EXPECT_EQ(staging_->in_use(), staged + 256);
+    EXPECT_EQ(staging_->in_use(), staged);
   };
   ASSERT_TRUE(Extend(0, {&step}).status.ok());
   EXPECT_EQ(during, kPagesBytes + 3 * 256);  // q, k, v; the table; o, LSE
@@ -249,16 +249,42 @@ TEST_F(CudaDeviceExtendTest, MemoryIsHeldWhileTheStepsRunAndNoLonger) {
   EXPECT_EQ(staging_->in_use(), staged);
 }
 
-TEST_F(CudaDeviceExtendTest, NoRoomForTheTablesConcernsTheStepsAlone) {
+TEST_F(CudaDeviceExtendTest, PayloadsOfOthersLeaveStepsTheirTables) {
   const Region pages = *device_->TakePages(kPagesBytes);
   const PagedStep step = Simple(pages, 0);
-  {
-    const StagingBuffer rest = *staging_->Allocate(staging_->capacity() - staging_->in_use());
-    const BatchOutcome refused = Extend(0, {&step});
-    EXPECT_EQ(refused.status.code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_FALSE(refused.sticky);
+  const StagingBuffer rest = *staging_->Allocate(staging_->capacity() - staging_->in_use());
+  const int pinned = calls_.counts().pinned_allocations;
+  const BatchOutcome outcome = Extend(0, {&step});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_EQ(calls_.counts().pinned_allocations, pinned);
+}
+
+TEST_F(CudaDeviceExtendTest, TablesThatNeedMoreMemoryThanAnyBeforeTakeIt) {
+  Open(/*slots=*/1, /*table_bytes=*/64);
+  const Region pages = *device_->TakePages(kPagesBytes);
+  std::vector<std::byte> expected_pages(kPagesBytes);
+  const int pinned = calls_.counts().pinned_allocations;
+  // The same page again and again, as no cache would have it: 16 numbers fit, 17 do not.
+  for (const int64_t count : {16, 17, 32, 100}) {
+    const TestCall call = {.entries = {{.pages = std::vector<int32_t>(static_cast<size_t>(count), 3),
+                                        .kv_len = count * TestPages::kTokens,
+                                        .append_len = 1,
+                                        .q_len = 2}},
+                           .seed = static_cast<uint32_t>(count)};
+    const std::vector<float> expected = Expected(call, expected_pages.data());
+    const PagedStep step(call, pages->data(), *staging_);
+    if (count == 17) {
+      calls_.FailNext("AllocatePinned", absl::ResourceExhaustedError("no more"));
+      const BatchOutcome refused = Extend(0, {&step});
+      EXPECT_EQ(refused.status, absl::ResourceExhaustedError("no more"));
+      EXPECT_FALSE(refused.sticky);
+      EXPECT_EQ(calls_.errors_forgotten(), 1);
+    }
+    const BatchOutcome outcome = Extend(0, {&step});
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_EQ(step.Output(), expected) << count;
+    EXPECT_EQ(calls_.counts().pinned_allocations, pinned);
   }
-  EXPECT_TRUE(Extend(0, {&step}).status.ok());
 }
 
 TEST_F(CudaDeviceExtendTest, ErrorsAreForgottenAndWhatWentBeforeIsAwaited) {

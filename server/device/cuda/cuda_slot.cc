@@ -1,5 +1,6 @@
 #include "server/device/cuda/cuda_slot.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,15 @@ CudaSlot::~CudaSlot() {
   if (stream_ != nullptr) shared_.calls->DestroyStream(stream_);
 }
 
+absl::Status CudaSlot::TakeTableMemory(size_t bytes) {
+  absl::Status status = shared_.calls->SelectDevice(shared_.device);
+  if (!status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<PinnedRegion>> memory = PinnedRegion::Allocate(bytes, shared_.calls);
+  if (!memory.ok()) return memory.status();
+  table_memory_ = *std::move(memory);
+  return absl::OkStatus();
+}
+
 BatchOutcome CudaSlot::Run(const AttentionParams& params, absl::Span<const BatchItem> items,
                            const std::stop_token& stop) {
   const TransferPlan plan(items);
@@ -39,14 +49,16 @@ BatchOutcome CudaSlot::Run(const AttentionParams& params, absl::Span<const Batch
 BatchOutcome CudaSlot::Extend(const PagedParams& params, absl::Span<const ExtendItem> items,
                               const std::stop_token& stop) {
   const StepTables tables(params, items);
-  const absl::StatusOr<StagingBuffer> side_memory = shared_.staging->Allocate(tables.bytes());
-  if (!side_memory.ok()) {
-    BatchOutcome outcome;
-    outcome.status = side_memory.status();
-    return outcome;
+  if (const size_t room = table_memory_->size(); tables.bytes() > room) {
+    if (absl::Status taken = TakeTableMemory(std::max(tables.bytes(), 2 * room)); !taken.ok()) {
+      shared_.calls->ForgetError();
+      BatchOutcome outcome;
+      outcome.status = std::move(taken);
+      return outcome;
+    }
   }
-  tables.WriteTo(side_memory->data());
-  const ExtendPlan plan(items, tables, {side_memory->data(), side_memory->size()});
+  tables.WriteTo(table_memory_->data());
+  const ExtendPlan plan(items, tables, {table_memory_->data(), tables.bytes()});
   return Execute(plan.transfers(), items.size(), stop, shared_.looks,
                  [&](std::byte* block, ForwardStats* stats) { return EnqueueExtend(params, plan, block, stats); });
 }

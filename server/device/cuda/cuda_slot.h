@@ -3,6 +3,7 @@
 #define TESSERA_SERVER_DEVICE_CUDA_CUDA_SLOT_H_
 
 #include <array>
+#include <cstddef>
 #include <memory>
 #include <stop_token>
 
@@ -15,9 +16,9 @@
 #include "server/device/cuda/cuda_calls.h"
 #include "server/device/cuda/device_memory.h"
 #include "server/device/cuda/extend_plan.h"
+#include "server/device/cuda/pinned_region.h"
 #include "server/device/cuda/transfer_plan.h"
 #include "server/device/device.h"
-#include "server/memory/staging_pool.h"
 
 namespace tessera {
 
@@ -33,7 +34,6 @@ class CudaSlot {
     AttentionBackend* backend;
     PagedAttentionBackend* paged;  // null: the device keeps no pages
     DeviceMemory* memory;
-    StagingPool* staging;
     CudaCalls* calls;
     int looks;  // CudaDeviceOptions::looks
   };
@@ -43,7 +43,11 @@ class CudaSlot {
   CudaSlot& operator=(const CudaSlot&) = delete;
   ~CudaSlot();
 
+  // Takes `bytes` of pinned memory for the tables of a batch's steps, in place of what there is. REQUIRES: no batch is
+  // under way.
+  absl::Status TakeTableMemory(size_t bytes);
   // As Device::Run and Device::Extend. A request to stop is heeded until the batch has been handed to the device.
+  // REQUIRES, of Extend: table memory has been taken.
   BatchOutcome Run(const AttentionParams& params, absl::Span<const BatchItem> items, const std::stop_token& stop);
   BatchOutcome Extend(const PagedParams& params, absl::Span<const ExtendItem> items, const std::stop_token& stop);
   // Sets the device's memory to zero; done on return.
@@ -77,6 +81,9 @@ class CudaSlot {
   const Shared shared_;
   StreamHandle stream_ = nullptr;
   std::array<CudaCalls::Event, kMarks> events_ = {};
+  // Of its own, for payloads may fill staging memory, and a step that has been admitted is to run nevertheless. It
+  // grows where a batch needs more than any before.
+  std::unique_ptr<PinnedRegion> table_memory_;
 };
 
 }  // namespace tessera

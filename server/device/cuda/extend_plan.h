@@ -16,8 +16,8 @@ namespace tessera {
 
 class ExtendPlan {
  public:
-  // `side_memory` is where the tables are in staging memory. REQUIRES: items, tables and side memory outlive the plan;
-  // inputs, outputs and side memory are buffers of one staging pool, none given twice.
+  // `side_memory` is where the tables are in pinned memory. REQUIRES: items, tables and side memory outlive the plan;
+  // inputs and outputs are buffers of one staging pool, none given twice.
   ExtendPlan(absl::Span<const ExtendItem> items, const StepTables& tables, absl::Span<const std::byte> side_memory);
   ExtendPlan(const ExtendPlan&) = delete;
   ExtendPlan& operator=(const ExtendPlan&) = delete;

@@ -422,6 +422,25 @@ TEST_P(SequenceSessionTest, SequencesAreSpreadOverServersAndStayThere) {
   Extend(*session, rows, {{&kept[6]}, {&kept[7]}, {&kept[8]}, {&kept[0]}});
 }
 
+TEST_P(SequenceSessionTest, AFullServerIsAskedAgainThoughTheNextOneIsGone) {
+  TestServer full("", Config());
+  auto gone = std::make_unique<TestServer>("", Config());
+  const std::string target = absl::StrCat(Target(full), ",", Target(*gone));
+  gone.reset();
+  const std::unique_ptr<SequenceSession> other = Connect(Target(full));
+  std::deque<Kept> kept = Create(*other, static_cast<uint32_t>(Profile().max_sequences));
+  ClientOptions options;
+  options.retry.max_attempts = 1000;
+  const std::unique_ptr<SequenceSession> session = Connect(target, options);
+  absl::StatusOr<std::vector<ResidentSequence>> created;
+  std::thread caller([&] { created = session->Create("small", 1, absl::Minutes(1)); });
+  full.AwaitMetrics(
+      [](const MetricsReader& metrics) { return metrics["tessera_rejected_total{reason=\"kv_pages\"}"] >= 2; });
+  kept.pop_back();
+  caller.join();
+  EXPECT_TRUE(created.ok()) << created.status();
+}
+
 TEST_P(SequenceStreamSessionTest, AnyNumberOfStepsMayBeSentAhead) {
   TestServer server("run@1=hang", Config());
   const std::unique_ptr<SequenceSession> session = Connect(Target(server));
@@ -440,6 +459,28 @@ TEST_P(SequenceStreamSessionTest, AnyNumberOfStepsMayBeSentAhead) {
   for (Call& call : calls) {
     call.Await();
     call.ExpectRight(rows);
+  }
+}
+
+TEST_P(SequenceStreamSessionTest, StepsSentAheadKeepToTheServersOwnLimit) {
+  for (const int64_t limit : {1, 2, 7}) {
+    ServerConfig config = Config();
+    config.attend.max_stream_calls = limit;
+    TestServer server("run@1=hang", config);
+    const std::unique_ptr<SequenceSession> session = Connect(Target(server));
+    SequenceClient rows = Rows(server);
+    std::deque<Kept> kept = Create(*session, 1);
+    std::deque<Call> calls;
+    for (int step = 0; step < 40; ++step) {
+      calls.emplace_back(rows, std::vector<Part>{{&kept[0]}});
+      calls.back().Start(*session);
+    }
+    server.device().AwaitBatch(1);
+    server.device().ReleaseAll();
+    for (Call& call : calls) {
+      call.Await();
+      call.ExpectRight(rows);
+    }
   }
 }
 

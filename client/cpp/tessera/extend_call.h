@@ -48,8 +48,13 @@ struct ExtendReply {
 // do not fit the sequences) or INTERNAL (the server broke the protocol) from the library. With RESOURCE_EXHAUSTED,
 // RetryAfter (retry_after.h) tells when to come again.
 //
-// A call that failed has not been done, but after three codes this is not known: DEADLINE_EXCEEDED, UNAVAILABLE, and
-// with Transport::kUnary CANCELLED, for gRPC does not wait for the server's word. ResidentSequence::Get tells.
+// A call that failed has not been done where that is the server's word on this call. After some codes this is not
+// known:
+// - DEADLINE_EXCEEDED, UNAVAILABLE, CANCELLED: nobody has waited for the server's word, or it was lost;
+// - INTERNAL: the server may have done the call, and then have given an answer that cannot be read or does not fit it;
+// - UNAUTHENTICATED, PERMISSION_DENIED, UNIMPLEMENTED, INVALID_ARGUMENT, and RESOURCE_EXHAUSTED without RetryAfter: a
+//   stream that ends with one of them gives it to all of its calls.
+// ResidentSequence::Get tells how long the layers are.
 using ExtendCallback = std::function<void(absl::StatusOr<ExtendReply>)>;
 
 }  // namespace tessera

@@ -202,12 +202,16 @@ void ExtendOperation::OnAnswer(const wire::DecodedExtendResponse& answer) {
 }
 
 void ExtendOperation::OnFailure(absl::Status status) {
-  bool cancelled = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    cancelled = cancelled_;
-  }
-  End(cancelled ? std::move(status) : UnavailableIfCancelled(std::move(status)));
+  End(cancelled() ? std::move(status) : UnavailableIfCancelled(std::move(status)));
+}
+
+void ExtendOperation::OnLost(const absl::Status& status) {
+  End(cancelled() ? absl::CancelledError(absl::StrCat("cancelled by the caller: ", status.message())) : status);
+}
+
+bool ExtendOperation::cancelled() {
+  absl::MutexLock lock(&mutex_);
+  return cancelled_;
 }
 
 void ExtendOperation::End(absl::StatusOr<ExtendReply> reply) {

@@ -63,6 +63,8 @@ class ExtendOperation final : public CallHandle::Cancellable, public std::enable
   // How the call failed, where nobody here has had a hand in it. CANCELLED becomes UNAVAILABLE unless Cancel was
   // called.
   void OnFailure(absl::Status status);
+  // How the stream ended before there was an answer. CANCELLED where Cancel was called.
+  void OnLost(const absl::Status& status);
 
  private:
   struct Output {
@@ -73,6 +75,7 @@ class ExtendOperation final : public CallHandle::Cancellable, public std::enable
   // Checks an answer and copies its payload to where it belongs.
   absl::Status Take(const wire::DecodedExtendResponse& answer) const;
   void OnDeadline() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool cancelled() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the operation unless it has ended: the callback runs once the network has let go of the call's tensors.
   void End(absl::StatusOr<ExtendReply> reply) ABSL_LOCKS_EXCLUDED(mutex_);
 

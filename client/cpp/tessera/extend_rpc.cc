@@ -51,8 +51,14 @@ void ExtendRpc::Start(const std::shared_ptr<ExtendOperation>& call) {
   call->OnFailure(absl::UnavailableError("the stream has ended"));
 }
 
+void ExtendRpc::Allow(size_t calls) {
+  absl::MutexLock lock(&mutex_);
+  most_open_ = std::clamp<size_t>(calls, 1, kMaxOpen);
+  SendWaiting();
+}
+
 void ExtendRpc::SendWaiting() {
-  while (!waiting_.empty() && open_.size() < kMaxOpen) {
+  while (!waiting_.empty() && open_.size() < most_open_) {
     Waiting& next = waiting_.front();
     open_.emplace(next.id, std::move(next.call));
     Push(&next.message);  // where it fails, the end of the stream is near and takes the call with it
@@ -116,10 +122,10 @@ void ExtendRpc::OnEnd(const grpc::Status& status) {
     waiting.swap(waiting_);
     lost = breach_.ok() ? LostStatus(status) : breach_;
   }
-  for (auto& [id, call] : open) call->OnFailure(lost);
+  for (auto& [id, call] : open) call->OnLost(lost);
   for (Waiting& unsent : waiting) {
     unsent.message.Clear();
-    unsent.call->OnFailure(lost);
+    unsent.call->OnLost(lost);
   }
 }
 

@@ -20,17 +20,21 @@
 
 namespace tessera {
 
-// Calls are sent in the order in which they are started, and at most kMaxOpen are with the server at a time: the others
-// wait here. Thread-safe.
+// Calls are sent in the order in which they are started. The server refuses calls beyond the number that a stream may
+// have, while it does those that come later: so no more than that are with it at a time, and the others wait here.
+// Thread-safe.
 class ExtendRpc final : public QueuedStream<grpc::ByteBuffer, grpc::ByteBuffer>, public ExtendCarrier {
  public:
-  // Servers bound the calls of a stream too, by default at 256 (Limits.max_stream_calls).
+  // With the server at a time, whatever more it may allow.
   static constexpr size_t kMaxOpen = 200;
 
   static std::shared_ptr<ExtendRpc> Open(grpc::GenericStub* stub, const std::string& tenant);
 
   // Takes the call on. Where the stream is over by then, the call ends with UNAVAILABLE.
   void Start(const std::shared_ptr<ExtendOperation>& call) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The server takes `calls` at a time (Limits.max_stream_calls). Until this is known there is one.
+  void Allow(size_t calls) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // No call can go over it any more.
   bool over() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -58,6 +62,7 @@ class ExtendRpc final : public QueuedStream<grpc::ByteBuffer, grpc::ByteBuffer>,
   mutable absl::Mutex mutex_;  // taken before the stream's own
   absl::flat_hash_map<uint64_t, std::shared_ptr<ExtendOperation>> open_ ABSL_GUARDED_BY(mutex_);  // with the server
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  size_t most_open_ ABSL_GUARDED_BY(mutex_) = 1;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status breach_ ABSL_GUARDED_BY(mutex_);  // how the server broke the protocol
 };

@@ -26,15 +26,18 @@ class QueuedStream : public grpc::ClientBidiReactor<Request, Response> {
   QueuedStream(const QueuedStream&) = delete;
   QueuedStream& operator=(const QueuedStream&) = delete;
 
-  // Half-closes once the outbox is empty, gives the server `patience` to end the stream, and waits for the end. Not
-  // called from a callback.
-  void Close(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_) {
-    {
-      absl::MutexLock lock(&mutex_);
-      closing_ = true;
-      Write();
-    }
-    if (!ended_->WaitForNotificationWithTimeout(patience)) context_.TryCancel();
+  // Half-closes once the outbox is empty, and does not wait. Nothing is pushed after it.
+  void HalfClose() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    closing_ = true;
+    Write();
+  }
+
+  // Half-closes, gives the server until `deadline` to end the stream, and waits for the end. Not called from a
+  // callback.
+  void Close(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+    HalfClose();
+    if (!ended_->WaitForNotificationWithDeadline(deadline)) context_.TryCancel();
     ended_->WaitForNotification();
   }
 

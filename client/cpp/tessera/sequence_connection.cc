@@ -61,11 +61,18 @@ class SequenceConnection::UnaryExtend final : public ExtendCarrier, public std::
   grpc::ByteBuffer response_;
 };
 
+struct SequenceConnection::LimitsQuestion {
+  grpc::ClientContext context;
+  v1::GetServerInfoRequest request;
+  v1::GetServerInfoResponse response;
+};
+
 SequenceConnection::SequenceConnection(const Endpoint& endpoint, const ClientOptions& options)
     : options_(options),
       channel_(MakeStreamChannel(endpoint, options)),
       generic_stub_(channel_),
-      stub_(v1::SequenceService::NewStub(channel_)) {}
+      stub_(v1::SequenceService::NewStub(channel_)),
+      server_stub_(v1::ServerService::NewStub(channel_)) {}
 
 void SequenceConnection::Start(const std::shared_ptr<ExtendOperation>& call) {
   if (options_.transport == Transport::kUnary) {
@@ -80,7 +87,25 @@ std::shared_ptr<ExtendRpc> SequenceConnection::Stream() {
   if (!streams_.empty() && !streams_.back()->over()) return streams_.back();
   streams_.erase(std::remove_if(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->ended(); }),
                  streams_.end());
-  return streams_.emplace_back(ExtendRpc::Open(&generic_stub_, options_.tenant));
+  const std::shared_ptr<ExtendRpc>& stream = streams_.emplace_back(ExtendRpc::Open(&generic_stub_, options_.tenant));
+  AskLimits(stream);
+  return stream;
+}
+
+void SequenceConnection::AskLimits(const std::shared_ptr<ExtendRpc>& stream) {
+  if (const auto last = limits_question_.lock()) last->context.TryCancel();
+  auto question = std::make_shared<LimitsQuestion>();
+  limits_question_ = question;
+  Prepare(absl::Now() + kLimitsTimeout, &question->context);
+  unary_calls_.Add();
+  LimitsQuestion& call = *question;
+  server_stub_->async()->GetServerInfo(&call.context, &call.request, &call.response,
+                                       [this, stream = stream, question](const grpc::Status& status) mutable {
+                                         if (status.ok()) stream->Allow(question->response.limits().max_stream_calls());
+                                         stream.reset();
+                                         question.reset();
+                                         unary_calls_.Remove();
+                                       });
 }
 
 void SequenceConnection::ReleaseSoon(const std::string& handle) {
@@ -106,13 +131,19 @@ absl::Time SequenceConnection::DeadlineAfter(absl::Duration timeout) const {
   return timeout == absl::InfiniteDuration() ? absl::InfiniteFuture() : absl::Now() + timeout;
 }
 
-void SequenceConnection::Close() {
+void SequenceConnection::HalfClose() {
+  absl::MutexLock lock(&mutex_);
+  for (const std::shared_ptr<ExtendRpc>& stream : streams_) stream->HalfClose();
+  if (const auto question = limits_question_.lock()) question->context.TryCancel();
+}
+
+void SequenceConnection::Close(absl::Time deadline) {
   std::vector<std::shared_ptr<ExtendRpc>> streams;
   {
     absl::MutexLock lock(&mutex_);
     streams.swap(streams_);
   }
-  for (const std::shared_ptr<ExtendRpc>& stream : streams) stream->Close(kGoodbyeTimeout);
+  for (const std::shared_ptr<ExtendRpc>& stream : streams) stream->Close(deadline);
   unary_calls_.AwaitNone();
 }
 

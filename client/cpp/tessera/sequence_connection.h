@@ -22,6 +22,7 @@
 #include "grpcpp/client_context.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tessera/v1/sequence.grpc.pb.h"
+#include "tessera/v1/server.grpc.pb.h"
 
 namespace tessera {
 
@@ -66,9 +67,14 @@ class SequenceConnection {
   // Sequences of this session on the connection, by which the session chooses.
   std::atomic<int64_t>& sequences() { return sequences_; }
 
-  // Ends the streams, and with them the calls that the server does not answer soon, and waits for the end of all calls.
-  // Nothing is started after it.
-  void Close() ABSL_LOCKS_EXCLUDED(mutex_);
+  // How long servers may take to end half-closed streams.
+  static constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
+
+  // Half-closes the streams, and does not wait. Nothing is started after it.
+  void HalfClose() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the streams, and with them the calls that the server has not answered by the deadline, and waits for the end
+  // of all calls. REQUIRES: HalfClose has returned.
+  void Close(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits until a call that ended with `status` may be tried again. False where it may not: `attempt` of them have been
   // made, the server has named no time, or it is beyond the deadline.
@@ -77,24 +83,30 @@ class SequenceConnection {
  private:
   class UnaryExtend;
 
-  // How long the server may take to end a half-closed stream.
-  static constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
+  struct LimitsQuestion;
+
+  // How long the server may take to tell its limits.
+  static constexpr absl::Duration kLimitsTimeout = absl::Seconds(20);
 
   void Prepare(absl::Time deadline, grpc::ClientContext* context) const;
   static absl::Status StatusOf(const grpc::ClientContext& context, const grpc::Status& status);
   // The open stream, or a new one.
   std::shared_ptr<ExtendRpc> Stream() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Asks the server for its limits, and tells the stream. Where the server does not say, calls go one by one.
+  void AskLimits(const std::shared_ptr<ExtendRpc>& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ClientOptions options_;
   const std::shared_ptr<grpc::Channel> channel_;
   grpc::GenericStub generic_stub_;
   const std::unique_ptr<v1::SequenceService::Stub> stub_;
+  const std::unique_ptr<v1::ServerService::Stub> server_stub_;
   std::atomic<int64_t> sequences_{0};
   CallCount unary_calls_;
 
   absl::Mutex mutex_;
   // The last one takes calls; those before it have ended, or are about to.
   std::vector<std::shared_ptr<ExtendRpc>> streams_ ABSL_GUARDED_BY(mutex_);
+  std::weak_ptr<LimitsQuestion> limits_question_ ABSL_GUARDED_BY(mutex_);  // for the last one
 };
 
 }  // namespace tessera

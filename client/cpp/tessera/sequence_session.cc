@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/cpp/tessera/client_checks.h"
+#include "client/cpp/tessera/retry_after.h"
 #include "client/cpp/tessera/sequence_connection.h"
 
 namespace tessera {
@@ -17,6 +18,12 @@ int64_t Sequences(const Connections& server) {
   int64_t sequences = 0;
   for (const std::shared_ptr<SequenceConnection>& connection : server) sequences += connection->sequences();
   return sequences;
+}
+
+// When a server that has refused a call may be asked again; infinite where it has not said so.
+absl::Duration Wait(const absl::Status& refusal) {
+  const absl::Duration wait = RetryAfter(refusal);
+  return absl::IsResourceExhausted(refusal) && wait > absl::ZeroDuration() ? wait : absl::InfiniteDuration();
 }
 
 }  // namespace
@@ -52,7 +59,11 @@ SequenceSession::~SequenceSession() {
   for (const std::shared_ptr<ExtendOperation>& operation : operations) operation->Cancel();
   operations.clear();
   for (const Server& server : servers_) {
-    for (const std::shared_ptr<SequenceConnection>& connection : server) connection->Close();
+    for (const std::shared_ptr<SequenceConnection>& connection : server) connection->HalfClose();
+  }
+  const absl::Time deadline = absl::Now() + SequenceConnection::kGoodbyeTimeout;
+  for (const Server& server : servers_) {
+    for (const std::shared_ptr<SequenceConnection>& connection : server) connection->Close(deadline);
   }
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &SequenceSession::Idle));
@@ -64,9 +75,10 @@ absl::StatusOr<std::vector<ResidentSequence>> SequenceSession::Create(absl::stri
   request.set_profile(std::string(profile));
   request.set_count(count);
   const absl::Time deadline = servers_.front().front()->DeadlineAfter(timeout);
-  absl::Status status;
+  absl::Status refusal;  // of the server that may be asked again soonest
   int attempt = 1;
   do {
+    refusal = absl::OkStatus();
     std::vector<const Server*> candidates;
     for (const Server& server : servers_) candidates.push_back(&server);
     std::stable_sort(candidates.begin(), candidates.end(),
@@ -75,7 +87,8 @@ absl::StatusOr<std::vector<ResidentSequence>> SequenceSession::Create(absl::stri
       const std::shared_ptr<SequenceConnection>& connection = *std::min_element(
           server->begin(), server->end(), [](const auto& a, const auto& b) { return a->sequences() < b->sequences(); });
       v1::CreateSequencesResponse response;
-      status = connection->Ask(&v1::SequenceService::Stub::CreateSequences, request, deadline, &response);
+      const absl::Status status =
+          connection->Ask(&v1::SequenceService::Stub::CreateSequences, request, deadline, &response);
       if (status.ok()) {
         const auto shared = std::make_shared<const v1::CacheProfile>(std::move(*response.mutable_profile()));
         std::vector<ResidentSequence> sequences;
@@ -86,9 +99,10 @@ absl::StatusOr<std::vector<ResidentSequence>> SequenceSession::Create(absl::stri
         return sequences;
       }
       if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) return status;
+      if (refusal.ok() || Wait(status) < Wait(refusal)) refusal = status;
     }
-  } while (SequenceConnection::AwaitRetry(options_.retry, attempt++, status, deadline));
-  return status;
+  } while (SequenceConnection::AwaitRetry(options_.retry, attempt++, refusal, deadline));
+  return refusal;
 }
 
 absl::StatusOr<std::shared_ptr<SequenceConnection>> SequenceSession::Route(const ExtendCall& call) const {
@@ -114,6 +128,10 @@ absl::StatusOr<std::shared_ptr<SequenceConnection>> SequenceSession::Route(const
 }
 
 CallHandle SequenceSession::ExtendAsync(const ExtendCall& call, ExtendCallback callback) {
+  return Start(call, servers_.front().front()->DeadlineAfter(call.timeout), std::move(callback));
+}
+
+CallHandle SequenceSession::Start(const ExtendCall& call, absl::Time deadline, ExtendCallback callback) {
   absl::StatusOr<v1::ExtendHeader> header = MakeExtendHeader(call);
   if (!header.ok()) {
     callback(header.status());
@@ -129,8 +147,7 @@ CallHandle SequenceSession::ExtendAsync(const ExtendCall& call, ExtendCallback c
     absl::MutexLock lock(&mutex_);
     const uint64_t key = ++started_;
     operation = std::make_shared<ExtendOperation>(
-        call, *std::move(header), (*connection)->DeadlineAfter(call.timeout), options_.stall_timeout, &timers_,
-        std::move(callback), [this, key] {
+        call, *std::move(header), deadline, options_.stall_timeout, &timers_, std::move(callback), [this, key] {
           absl::MutexLock forget_lock(&mutex_);
           operations_.erase(key);  // the operation holds itself, so that nothing is destroyed here
         });
@@ -142,12 +159,10 @@ CallHandle SequenceSession::ExtendAsync(const ExtendCall& call, ExtendCallback c
 
 absl::StatusOr<ExtendReply> SequenceSession::Extend(const ExtendCall& call) {
   const absl::Time deadline = servers_.front().front()->DeadlineAfter(call.timeout);
-  ExtendCall attempt = call;
   for (int attempts = 1;; ++attempts) {
-    if (deadline != absl::InfiniteFuture()) attempt.timeout = deadline - absl::Now();
     absl::StatusOr<ExtendReply> reply;
     absl::Notification done;
-    ExtendAsync(attempt, [&](absl::StatusOr<ExtendReply> end) {
+    Start(call, deadline, [&](absl::StatusOr<ExtendReply> end) {
       reply = std::move(end);
       done.Notify();
     });

@@ -42,22 +42,29 @@ class SequenceSession {
                                                                   const ClientOptions& options);
   SequenceSession(const SequenceSession&) = delete;
   SequenceSession& operator=(const SequenceSession&) = delete;
-  // Withdraws the calls in flight and waits until their callbacks have run. REQUIRES: not called from a callback.
+  // Withdraws the calls in flight and waits until their callbacks have run, about two seconds at most however many
+  // servers do not answer. REQUIRES: not called from a callback.
   ~SequenceSession();
 
   // Empty sequences of one of the server's profiles, all or none, and all on one connection: of the server that has the
   // fewest of this session's, its connection with the fewest. Where that one is gone or full, another server is tried.
-  // RESOURCE_EXHAUSTED is tried again as options.retry says, where the server names a time.
+  // RESOURCE_EXHAUSTED is tried again as options.retry says, where a server names a time: after the shortest of these.
   absl::StatusOr<std::vector<ResidentSequence>> Create(absl::string_view profile, uint32_t count = 1,
                                                        absl::Duration timeout = absl::ZeroDuration());
 
   // Returns at once. `callback` runs exactly once, on a thread of gRPC's or of the session's, possibly before this
   // returns; it must not block. It runs only when nobody reads or writes the call's tensors any more.
   //
-  // Any number of calls may be under way. Those that name the same sequence are done in the order in which they were
-  // started, so that layer after layer and token after token may be sent ahead, as long as all sequences of a call are
-  // on one connection: those of one Create, and their forks. With Transport::kUnary there is no such order. Nothing is
-  // tried again: a later step may be there already.
+  // Any number of calls may be under way; no more than the server allows on a stream (Limits.max_stream_calls) are sent
+  // ahead of their answers. Those that name the same sequence are done in the order in which they were started, so that
+  // layer after layer and token after token may be sent ahead, as long as all sequences of a call are on one
+  // connection: those of one Create, and their forks. With Transport::kUnary there is no such order.
+  //
+  // A call that fails does not stop those behind it: a step that the server refuses, for want of pages or of memory for
+  // its bytes, leaves a hole in a layer that later steps fill with the wrong tokens, each with an OK answer. So whoever
+  // sends steps ahead compares the lengths in every answer with those expected, or, once a call has failed, waits for
+  // the calls behind it, truncates the sequences to where they were before it (ResidentSequence::Truncate), and does
+  // all of them again. Nothing is tried again here, for a later step may be there already.
   CallHandle ExtendAsync(const ExtendCall& call, ExtendCallback callback);
 
   // Waits for the answer. RESOURCE_EXHAUSTED is tried again as options.retry says, where the server names a time.
@@ -69,6 +76,8 @@ class SequenceSession {
 
   SequenceSession(const ClientOptions& options, std::vector<Server> servers);
 
+  // ExtendAsync, with a deadline.
+  CallHandle Start(const ExtendCall& call, absl::Time deadline, ExtendCallback callback);
   // The connection that all steps of the call can go over. INVALID_ARGUMENT where there is none.
   absl::StatusOr<std::shared_ptr<SequenceConnection>> Route(const ExtendCall& call) const;
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return operations_.empty(); }

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stop_token>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -126,6 +127,13 @@ class PagedAttentionBackend {
   // with nothing written; INTERNAL for a device's error.
   virtual absl::Status Extend(const PagedParams& params, absl::Span<const PagedSequence> sequences, StreamHandle stream,
                               ForwardStats* stats) = 0;
+
+  // Extend on the host, with an end before its time, as AttentionBackend::ForwardUntilStopped: with CANCELLED some of
+  // the new rows may have been appended and outputs mean nothing; the call may be made again.
+  virtual absl::Status ExtendUntilStopped(const PagedParams& params, absl::Span<const PagedSequence> sequences,
+                                          const std::stop_token& /*stop*/, ForwardStats* stats) {
+    return Extend(params, sequences, /*stream=*/nullptr, stats);
+  }
 };
 
 // INVALID_ARGUMENT naming the field and the limit; a sequence's error names its index. Reads no page numbers, for they

@@ -1,6 +1,7 @@
 #include "kernels/cpu/paged_backend.h"
 
 #include <new>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,6 +23,11 @@ class CpuPagedBackend final : public PagedAttentionBackend {
 
   absl::Status Extend(const PagedParams& params, absl::Span<const PagedSequence> sequences, StreamHandle,
                       ForwardStats* stats) override {
+    return ExtendUntilStopped(params, sequences, std::stop_token(), stats);
+  }
+
+  absl::Status ExtendUntilStopped(const PagedParams& params, absl::Span<const PagedSequence> sequences,
+                                  const std::stop_token& stop, ForwardStats* stats) override {
     if (absl::Status status = ValidatePagedBatch(params, sequences); !status.ok()) return status;
     const PagedPlan plan(params, sequences);
     const int64_t head_dim = params.attention.head_dim;
@@ -40,10 +46,15 @@ class CpuPagedBackend final : public PagedAttentionBackend {
     RunWithScratch(static_cast<int64_t>(items.size()), *callers, [&](int64_t i, Scratch& scratch) {
       const PagedPlan::Item& item = items[i];
       const PagedSequence& sequence = sequences[item.sequence];
-      if (item.partial < 0) return ForwardPagedBlock(params, sequence, item.block, scratch);
+      if (stop.stop_requested()) return;
+      if (item.partial < 0) return ForwardPagedBlock(params, sequence, item.block, scratch, stop);
       const SplitPartial partial = SplitPartial::In(partials.get() + item.partial, item.block.rows, head_dim);
       ForwardSplit(params, sequence, item.block.kv_head, item.split, partial, scratch);
     });
+    if (stop.stop_requested()) {
+      scratch_.Return(std::move(callers));
+      return absl::CancelledError("stopped");
+    }
     const std::vector<PagedPlan::Head>& heads = plan.heads();
     RunWithScratch(static_cast<int64_t>(heads.size()), *callers, [&](int64_t i, Scratch& scratch) {
       const PagedPlan::Head& head = heads[i];

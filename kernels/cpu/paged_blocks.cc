@@ -27,11 +27,10 @@ inline int64_t StackedRowCount(const AttentionParams& params, const PagedSequenc
 }
 
 void ForwardPagedBlockOnTarget(const PagedParams& params, const PagedSequence& sequence, const RowBlock& block,
-                               Scratch& scratch) {
+                               Scratch& scratch, const std::stop_token& stop) {
   const PagedTensors tensors(params, sequence, block.kv_head);
   const MaskGeometry mask(params.attention.mask, sequence.q_len, sequence.kv_len);
-  BlockForward<PagedTensors>(HeadParams(params, sequence, block.kv_head), mask, block, tensors, scratch)
-      .Run(std::stop_token());
+  BlockForward<PagedTensors>(HeadParams(params, sequence, block.kv_head), mask, block, tensors, scratch).Run(stop);
 }
 
 void ForwardSplitOnTarget(const PagedParams& params, const PagedSequence& sequence, int64_t kv_head,
@@ -61,8 +60,8 @@ HWY_EXPORT(ForwardSplitOnTarget);
 HWY_EXPORT(CombineSplitsOnTarget);
 
 void ForwardPagedBlock(const PagedParams& params, const PagedSequence& sequence, const RowBlock& block,
-                       Scratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardPagedBlockOnTarget)(params, sequence, block, scratch);
+                       Scratch& scratch, const std::stop_token& stop) {
+  HWY_DYNAMIC_DISPATCH(ForwardPagedBlockOnTarget)(params, sequence, block, scratch, stop);
 }
 
 void ForwardSplit(const PagedParams& params, const PagedSequence& sequence, int64_t kv_head, const KeyRange& split,

@@ -3,6 +3,7 @@
 #define TESSERA_KERNELS_CPU_PAGED_BLOCKS_H_
 
 #include <cstdint>
+#include <stop_token>
 
 #include "absl/types/span.h"
 #include "kernels/cpu/block_forward.h"
@@ -15,9 +16,10 @@ namespace tessera {
 
 // All of them REQUIRE arguments that ValidatePagedBatch accepts, and touch nothing but their outputs and `scratch`.
 
-// Many rows: the tiled forward of one block of them over the pages. Writes o, and lse where it is wanted.
+// Many rows: the tiled forward of one block of them over the pages. Writes o, and lse where it is wanted; once `stop`
+// is requested it returns within milliseconds, having written less.
 void ForwardPagedBlock(const PagedParams& params, const PagedSequence& sequence, const RowBlock& block,
-                       Scratch& scratch);
+                       Scratch& scratch, const std::stop_token& stop);
 
 // Few rows: all rows of one key head against the keys of one split. REQUIRES, as for the next one: 1 to kMaxSplitRows
 // stacked rows.

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -48,6 +49,23 @@ TEST(PagedRepeatabilityTest, RepeatsAreBitwiseEqual) {
   PagedBatch batch(Params(DType::kBFloat16), {CacheDType::kBFloat16, 16}, MixedLengths(), 1);
   const std::vector<Bits> first = BitsAfter(*cpu, batch);
   for (int repeat = 0; repeat < 4; ++repeat) EXPECT_TRUE(BitsAfter(*cpu, batch) == first);
+}
+
+TEST(PagedRepeatabilityTest, AStoppedCallDoesNoMoreWorkAndCanBeMadeAgain) {
+  const auto cpu = MakeCpuPagedBackend(2);
+  PagedBatch batch(Params(DType::kFloat32), {CacheDType::kFloat32, 16}, {{400, 400, 400}, {1, 1700, 1}}, 1);
+  const std::vector<Bits> expected = BitsAfter(*cpu, batch);
+  batch.contiguous().PoisonOutputs();
+  batch.ForgetAppended();
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(cpu->ExtendUntilStopped(batch.params(), batch.Views(), stop.get_token(), nullptr).code(),
+            absl::StatusCode::kCancelled);
+  for (const int64_t row : {0, 200, 399}) {
+    EXPECT_TRUE(std::isnan(batch.contiguous()[0].o.Get(row, 0, 0))) << "poison is NaN, row " << row;
+  }
+  EXPECT_TRUE(std::isnan(batch.contiguous()[1].o.Get(0, 0, 0)));
+  EXPECT_TRUE(BitsAfter(*cpu, batch) == expected);
 }
 
 TEST(PagedRepeatabilityTest, BatchmatesDoNotMatter) {

@@ -66,7 +66,7 @@ BatchOutcome CpuDevice::Extend(int slot, const PagedParams& params, absl::Span<c
     sequences.insert(sequences.end(), item.sequences.begin(), item.sequences.end());
   }
   BatchOutcome outcome;
-  outcome.status = paged_->Extend(params, sequences, /*stream=*/{}, &outcome.stats);
+  outcome.status = paged_->ExtendUntilStopped(params, sequences, stop, &outcome.stats);
   outcome.times.compute = clock_->Now() - start;
   return outcome;
 }

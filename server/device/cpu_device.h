@@ -37,7 +37,7 @@ class CpuDevice final : public Device {
   // Address space; physical memory follows use.
   absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakePages(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakeHostPages(size_t bytes) override { return TakePages(bytes); }
-  // Does not stop: a step is over in milliseconds.
+  // Stops within milliseconds.
   BatchOutcome Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,
                       const std::stop_token& stop) override;
 

@@ -22,8 +22,9 @@ ExtendJob::ExtendJob(Traits traits, ResidentCachePtr cache, ExtendShape shape, S
   ABSL_RAW_CHECK(static_cast<int64_t>(output_.size()) == shape_.output_bytes(), "output is as large as the shape says");
 }
 
-void ExtendJob::Begin(SequenceTurns::Turn turn, CacheStep step) {
+void ExtendJob::Begin(SequenceTurns::Turn turn, CacheStep step, int64_t cost) {
   ABSL_RAW_CHECK(step.size() == shape_.entries.size(), "the step is of the call's entries");
+  SetCost(cost);
   turn_ = std::move(turn);
   step_.emplace(std::move(step));
   for (const PageRef page : step_->scrubs()) fills_.push_back(cache_->pages().Clearing(page));
@@ -86,7 +87,7 @@ std::shared_ptr<ExtendJob> ExtendJob::OfCopies(const ResidentCachePtr& cache, Ca
   traits.device = static_cast<int>(cache->device());
   auto job = std::make_shared<ExtendJob>(std::move(traits), cache, std::move(shape), StagingBuffer(), StagingBuffer(),
                                          ByteBudget::Charge(), std::move(done));
-  job->Begin(SequenceTurns::Turn(), std::move(step));
+  job->Begin(SequenceTurns::Turn(), std::move(step), job->traits().cost);
   return job;
 }
 

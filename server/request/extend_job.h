@@ -36,9 +36,9 @@ class ExtendJob final : public DeviceJob {
   ExtendJob(Traits traits, ResidentCachePtr cache, ExtendShape shape, StagingBuffer input, StagingBuffer output,
             ByteBudget::Charge charge, DoneFn done);
 
-  // The job's turn has come, and this is its step. REQUIRES: called once, before the job is enqueued; the step was
-  // reserved for the shape's entries.
-  void Begin(SequenceTurns::Turn turn, CacheStep step);
+  // The job's turn has come, this is its step, and this what it costs at the lengths that the sequences have now.
+  // REQUIRES: called once, before the job is enqueued; the step was reserved for the shape's entries.
+  void Begin(SequenceTurns::Turn turn, CacheStep step, int64_t cost);
 
   ResidentCache& cache() const { return *cache_; }
   const ResidentCachePtr& shared_cache() const { return cache_; }

@@ -64,7 +64,7 @@ class ExtendJobTest : public ::testing::Test {
     cache_->turns().Join(sequences, [&](absl::StatusOr<SequenceTurns::Turn> turn) {
       absl::StatusOr<CacheStep> step = cache_->sequences().Reserve(tenant, entries);
       ASSERT_TRUE(step.ok()) << step.status();
-      job.Begin(*std::move(turn), *std::move(step));
+      job.Begin(*std::move(turn), *std::move(step), /*cost=*/1234);
     });
   }
 
@@ -83,6 +83,7 @@ TEST_F(ExtendJobTest, ViewsTileTheBuffersAndNameTheLayersPages) {
   const SequenceHandle a = Create("a"), b = Create("a");
   const ExtendJobPtr job = Make({{a, 1, 3, 2}, {b, 0, 1, 4}});
   Begin(*job, "a");
+  EXPECT_EQ(job->traits().cost, 1234);
   const absl::Span<const PagedSequence> views = job->sequences();
   ASSERT_EQ(views.size(), 2u);
   const size_t row = 8 * 2;  // bytes of a head

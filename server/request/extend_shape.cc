@@ -94,4 +94,12 @@ int64_t ExtendShape::Cost(absl::Span<const int64_t> lengths) const {
       std::clamp(flops + AttendShape::kFlopsPerByte * bytes, 1.0, static_cast<double>(AttendShape::kMostCost)));
 }
 
+absl::StatusOr<int64_t> ExtendShape::CostWithin(const RequestLimits& limits, absl::Span<const int64_t> lengths) const {
+  const int64_t cost = Cost(lengths);
+  if (cost <= limits.max_request_cost) return cost;
+  return absl::InvalidArgumentError(
+      absl::StrCat("entries: the estimated cost is ", cost,
+                   ", more than the server's limit max_request_cost = ", limits.max_request_cost));
+}
+
 }  // namespace tessera

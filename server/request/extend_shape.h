@@ -46,6 +46,9 @@ struct ExtendShape {
   // Estimated work on AttendShape's scale, each layer having `lengths` tokens [entries] before the step.
   int64_t Cost(absl::Span<const int64_t> lengths) const;
 
+  // The same, or INVALID_ARGUMENT where it is more than limits.max_request_cost.
+  absl::StatusOr<int64_t> CostWithin(const RequestLimits& limits, absl::Span<const int64_t> lengths) const;
+
   // INVALID_ARGUMENT naming the field and the limit: no entries or too many, a layer that the profile has not, a
   // sequence and layer named twice, tokens beyond a sequence's most, more bytes than a call may have.
   static absl::StatusOr<ExtendShape> Make(const AttentionParams& params, std::vector<ExtendEntry> entries,

@@ -2,9 +2,11 @@
 #ifndef TESSERA_SERVER_RPC_ANSWER_NOW_H_
 #define TESSERA_SERVER_RPC_ANSWER_NOW_H_
 
+#include <cstddef>
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -14,8 +16,12 @@
 
 namespace tessera {
 
-// Answers a unary call on the spot by `answer`, from a Request to a StatusOr of the response, and counts it. Messages
-// are raw: gRPC would answer one that does not parse with UNIMPLEMENTED.
+// These messages name things and carry no tensors; parsed, one of empty fields takes some 60 times its size.
+inline constexpr size_t kMostAnswerNowBytes = 1 << 20;
+
+// Answers a unary call on the spot by `answer`, from a Request to a StatusOr of the response, and counts it.
+// INVALID_ARGUMENT for a message of more than kMostAnswerNowBytes, before it is parsed. Messages are raw: gRPC would
+// answer one that does not parse with UNIMPLEMENTED.
 template <typename Request, typename AnswerFn>
 grpc::ServerUnaryReactor* AnswerNow(RpcMethod method, const AttendEnvironment& environment,
                                     grpc::CallbackServerContext* context, const grpc::ByteBuffer& request,
@@ -24,8 +30,12 @@ grpc::ServerUnaryReactor* AnswerNow(RpcMethod method, const AttendEnvironment& e
   environment.observer->OnRpcStarted(method);
   Request message;
   grpc::ByteBuffer bytes(request);
-  grpc::Status status = grpc::SerializationTraits<Request>::Deserialize(&bytes, &message);
-  if (!status.ok()) {
+  grpc::Status status;
+  if (request.Length() > kMostAnswerNowBytes) {
+    status =
+        grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                     absl::StrCat("the message has ", request.Length(), " bytes, it may have ", kMostAnswerNowBytes));
+  } else if (!grpc::SerializationTraits<Request>::Deserialize(&bytes, &message).ok()) {
     status = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the message does not parse");
   } else if (const auto answered = answer(message); !answered.ok()) {
     status = ToGrpcStatus(answered.status());

@@ -1,5 +1,6 @@
 #include "server/rpc/queue_extend.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -40,15 +41,24 @@ void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, Sequ
     job->Finish(WithReason(step.status(), RejectReason::kKvPages));
     return;
   }
-  job->Begin(std::move(turn), *std::move(step));
+  // Calls before it may have made the sequences longer since it came.
+  std::vector<int64_t> lengths;
+  lengths.reserve(step->size());
+  for (size_t i = 0; i < step->size(); ++i) lengths.push_back(step->entry(i).length_before);
+  const absl::StatusOr<int64_t> cost = shape.CostWithin(environment.attend.limits.request, lengths);
+  if (!cost.ok()) {
+    job->Finish(cost.status());
+    return;
+  }
+  job->Begin(std::move(turn), *std::move(step), *cost);
   const absl::Status queued = environment.attend.scheduler->Enqueue(job);
   if (!queued.ok()) job->Finish(WithReason(queued, RejectReason::kQueue));
 }
 
 }  // namespace
 
-absl::StatusOr<ExtendJobPtr> MakeExtendJob(ExtendSpec spec, std::string tenant, absl::Time deadline,
-                                           Admission::Grant grant, ExtendJob::DoneFn done) {
+absl::StatusOr<ExtendJobPtr> MakeExtendJob(const RequestLimits& limits, ExtendSpec spec, std::string tenant,
+                                           absl::Time deadline, Admission::Grant grant, ExtendJob::DoneFn done) {
   std::vector<int64_t> lengths;
   lengths.reserve(spec.shape.entries.size());
   for (const ExtendEntry& entry : spec.shape.entries) {
@@ -56,11 +66,13 @@ absl::StatusOr<ExtendJobPtr> MakeExtendJob(ExtendSpec spec, std::string tenant, 
     if (!length.ok()) return length.status();
     lengths.push_back(*length);
   }
+  const absl::StatusOr<int64_t> cost = spec.shape.CostWithin(limits, lengths);
+  if (!cost.ok()) return cost.status();
   Job::Traits traits;
   traits.key = ExtendJob::Key(spec.shape.params, *spec.cache);
   traits.tenant = std::move(tenant);
   traits.priority = spec.priority;
-  traits.cost = spec.shape.Cost(lengths);
+  traits.cost = *cost;
   traits.bytes = spec.shape.held_bytes();
   traits.tokens = spec.shape.q_tokens;
   traits.sequences = static_cast<int64_t>(spec.shape.entries.size());

@@ -13,10 +13,11 @@
 
 namespace tessera {
 
-// The memory of the grant goes to the job; move the ticket out first. NOT_FOUND where a sequence is not there: what the
-// call will cost depends on how long they are. REQUIRES: the grant was given for spec.shape.
-absl::StatusOr<ExtendJobPtr> MakeExtendJob(ExtendSpec spec, std::string tenant, absl::Time deadline,
-                                           Admission::Grant grant, ExtendJob::DoneFn done);
+// The memory of the grant goes to the job; move the ticket out first. What the call will cost depends on how long the
+// sequences are: NOT_FOUND where one is not there, INVALID_ARGUMENT beyond limits.max_request_cost; both are looked at
+// again when its turn comes. REQUIRES: the grant was given for spec.shape.
+absl::StatusOr<ExtendJobPtr> MakeExtendJob(const RequestLimits& limits, ExtendSpec spec, std::string tenant,
+                                           absl::Time deadline, Admission::Grant grant, ExtendJob::DoneFn done);
 
 // Has the job queued as soon as it is its turn on all of its sequences: at once, or when an earlier call ends, on that
 // one's thread. It is ended there with NOT_FOUND, RESOURCE_EXHAUSTED, ABORTED or whatever else SequenceCache::Reserve

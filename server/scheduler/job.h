@@ -72,6 +72,9 @@ class Job {
   bool Finish(const absl::Status& status);
 
  protected:
+  // What the work is estimated at now. REQUIRES: the job has not been queued, and this thread is the one to queue it.
+  void SetCost(int64_t cost) { traits_.cost = cost; }
+
   // Runs once. `where` is the state the job was in when it ended.
   virtual void OnDone(const absl::Status& status, State where) = 0;
 
@@ -94,7 +97,7 @@ class Job {
     std::array<Neighbours, 3> lists;
   };
 
-  const Traits traits_;
+  Traits traits_;
   std::atomic<State> state_{State::kCreated};
   std::atomic<Scheduler*> scheduler_{nullptr};  // of a SchedulerGroup, the one it was placed with last
   Place place_;

@@ -56,7 +56,7 @@ absl::StatusOr<std::shared_ptr<ExtendJob>> ResidentCalls::Make(const std::string
   auto call = std::make_shared<ExtendJob>(Job::Traits{}, cache_, shape, std::move(input), std::move(output),
                                           ByteBudget::Charge(), [](const absl::Status&, Job::State) {});
   PoisonOutput(*call);
-  call->Begin(SequenceTurns::Turn(), *std::move(step));
+  call->Begin(SequenceTurns::Turn(), *std::move(step), call->traits().cost);
   return call;
 }
 

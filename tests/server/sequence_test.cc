@@ -456,6 +456,44 @@ TEST_F(SequenceTest, LongerThanTheProfileAllowsIsInvalid) {
   EXPECT_LT(client.Extend({{&a}}), kTolerance);
 }
 
+// A read of 60 rows costs 2 million on an empty sequence and 4 million after 150 rows more.
+TEST_F(SequenceTest, WhatACallCostsIsLookedAtAgainWhenItsTurnComes) {
+  ServerConfig config = Config();
+  config.attend.request.max_request_cost = 3'200'000;
+  TestServer server("run@1=hang", config);
+  SequenceClient client = Client(server);
+  KnownSequence a = client.Create();
+  const std::vector<KnownEntry> longer = {{&a, 0, 1, 150}};
+  ExtendCall before(client.stub(), client.Request(longer), "a");
+  server.device().AwaitBatch(1);
+  const uint64_t held = server.Info().occupancy().inflight_bytes();
+  ExtendCall call(client.stub(), client.Request({{&a, 0, 60, 0}}), "a");
+  server.AwaitOccupancy([held](const v1::Occupancy& now) { return now.inflight_bytes() > held; });
+  EXPECT_FALSE(call.done());
+  server.device().Release(1);
+  ASSERT_TRUE(before.Await().ok()) << before.Await().error_message();
+  EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(call.Await().error_message(), HasSubstr("max_request_cost = 3200000"));
+  client.Note(longer, before.request());
+  // And when it comes.
+  ExtendCall again(client.stub(), client.Request({{&a, 0, 60, 0}}), "a");
+  EXPECT_EQ(again.Await().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_LT(client.Extend({{&a, 0, 20, 0}}), kTolerance);
+  server.AwaitIdle();
+}
+
+TEST_F(SequenceTest, MessagesWithoutTensorsAreBoundedBeforeTheyAreParsed) {
+  TestServer server("", Config());
+  SequenceClient client = Client(server);
+  v1::ReleaseSequencesRequest request;
+  for (int i = 0; i < 600'000; ++i) request.add_sequences("");  // two bytes each
+  grpc::ClientContext context;
+  v1::ReleaseSequencesResponse response;
+  const grpc::Status status = client.stub().ReleaseSequences(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("it may have 1048576"));
+}
+
 TEST_F(SequenceTest, ALostDeviceEndsAlsoWhoWaitsForATurn) {
   ServerConfig config = Config();
   config.engine.hang_timeout = absl::Seconds(5);

@@ -37,7 +37,7 @@ ABSL_FLAG(std::string, server, "", "Path of tessera-server");
 ABSL_FLAG(int64_t, operations, 20000, "Operations of all workers together, those of killed ones included");
 ABSL_FLAG(int, workers, 6, "Processes at work at a time, of two tenants in turn");
 ABSL_FLAG(double, growth, 0.03, "Growth of resident memory that is allowed");
-ABSL_FLAG(absl::Duration, lease, absl::Seconds(1), "How long a sequence lives unused");
+ABSL_FLAG(absl::Duration, lease, absl::Milliseconds(200), "How long a sequence lives unused");
 ABSL_FLAG(absl::Duration, kill_every, absl::Milliseconds(300), "Time from one kill to the next");
 ABSL_FLAG(uint64_t, seed, std::random_device()(), "Seed of all choices");
 ABSL_FLAG(int, worker, -1, "For the program's own use: the number of the worker that this process is");

@@ -71,8 +71,8 @@ absl::StatusOr<AdmittedExtend> AdmitExtend(const SequenceEnvironment& environmen
   std::byte* const k = q + shape.q_bytes;
   std::byte* const v = k + shape.kv_bytes;
   const int64_t input_bytes = shape.input_bytes();
-  absl::StatusOr<ExtendJobPtr> job =
-      MakeExtendJob(attend.limits.request, *std::move(spec), std::move(tenant), deadline, *std::move(grant), std::move(done));
+  absl::StatusOr<ExtendJobPtr> job = MakeExtendJob(attend.limits.request, *std::move(spec), std::move(tenant), deadline,
+                                                   *std::move(grant), std::move(done));
   if (!job.ok()) return job.status();
   message.q.CopyTo(q);
   message.k.CopyTo(k);

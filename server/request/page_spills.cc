@@ -9,13 +9,28 @@
 namespace tessera {
 
 bool PageSpills::Await(const ExtendJob& call, int64_t missing, const EnqueueFn& enqueue, RetryFn retry) {
+  {
+    // Before the cache says of any sequence that it is being moved, so that whoever hears so can wait.
+    absl::MutexLock lock(&mutex_);
+    ++under_way_;
+  }
   std::optional<CacheStep> step = call.cache().sequences().Spill(missing);
+  if (!step.has_value()) {
+    std::vector<RetryFn> ready;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (--under_way_ > 0) {
+        waiting_.push_back(std::move(retry));
+        return true;
+      }
+      ready.swap(waiting_);  // who came meanwhile and took this for a move
+    }
+    for (const RetryFn& other : ready) other();
+    return false;
+  }
   {
     absl::MutexLock lock(&mutex_);
-    if (!step.has_value() && under_way_ == 0) return false;
     waiting_.push_back(std::move(retry));
-    if (!step.has_value()) return true;
-    ++under_way_;
   }
   // The job keeps the cache.
   const auto job = ExtendJob::OfCopies(call.shared_cache(), *std::move(step), call.traits().tenant,

@@ -30,13 +30,15 @@ void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, Sequ
     const auto enqueue = [&environment](const ExtendJobPtr& copies) {
       return environment.attend.scheduler->Enqueue(copies);
     };
-    const auto retry = [&environment, job, kept, spills] {
-      if (job->state() != Job::State::kDone) Begin(environment, job, std::move(*kept), spills - 1);
+    const auto retry = [&environment, job, kept](int left) {
+      if (job->state() != Job::State::kDone) Begin(environment, job, std::move(*kept), left);
     };
     const bool moving = absl::IsAborted(step.status());  // turns leave nothing else that could be in the way
     if (spills > 0 && (missing > 0 || moving)) {
-      if (job->cache().spills().Await(*job, missing, enqueue, retry)) return;
-      if (moving) return retry();  // it has ended meanwhile
+      // Waiting for the end of others' moves is no move of its own.
+      const int left = moving ? spills : spills - 1;
+      if (job->cache().spills().Await(*job, missing, enqueue, [retry, left] { retry(left); })) return;
+      if (moving) return retry(spills - 1);  // it has ended meanwhile
     }
     job->Finish(WithReason(step.status(), RejectReason::kKvPages));
     return;

@@ -103,6 +103,7 @@ void ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
 }
 
 void ServerCallbackCall::CallOnCancel(ServerReactor* reactor) {
+  __tsan_acquire(&on_cancel_conditions_remaining_);  // the handler counted there once it had made the reactor
   if (reactor->InternalInlineable()) {
     reactor->OnCancel();
     return;

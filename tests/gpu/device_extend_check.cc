@@ -61,10 +61,12 @@ double EpsilonOf(DType dtype) {
 }
 
 // How far apart two devices' answers to a call are at most, in units of what rounding explains. The more keys a row
-// sees, the smaller o is, and its rounding.
+// sees, the smaller o is, and its rounding. In float32 that of the scores shows, too: sums of head_dim products each,
+// in another order on either side.
 double Distance(ExtendJob& call, const std::vector<std::byte>& gpu, const std::vector<std::byte>& cpu) {
   const ExtendShape& shape = call.shape();
   const int64_t row = shape.params.q_heads * shape.params.head_dim;
+  const double roundings = shape.params.dtype == DType::kFloat32 ? 64 : 16;
   double worst = gpu.size() == cpu.size() ? 0 : INFINITY;
   size_t element = 0;
   for (size_t i = 0; i < shape.entries.size(); ++i) {
@@ -76,7 +78,8 @@ double Distance(ExtendJob& call, const std::vector<std::byte>& gpu, const std::v
         a = ToFloat(reinterpret_cast<const T*>(gpu.data())[element]);
         b = ToFloat(reinterpret_cast<const T*>(cpu.data())[element]);
       });
-      const double distance = std::abs(a - b) / (16 * EpsilonOf(shape.params.dtype) * std::max(std::abs(b), size));
+      const double distance =
+          std::abs(a - b) / (roundings * EpsilonOf(shape.params.dtype) * std::max(std::abs(b), size));
       worst = std::isnan(distance) ? INFINITY : std::max(worst, distance);
     }
   }

@@ -76,9 +76,9 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def load(target, *flags, name, gpu=None):
-    """A run of tessera-load; its report, less the timeline and the configuration. `gpu`: the only one that it sees, and so
-    the one where its regions are."""
+def report_of(target, *flags, name, gpu=None):
+    """A run of tessera-load: its exit code and its report, without targets if it wrote none. `gpu`: the only one that it
+    sees, and so the one where its regions are."""
     path = OUT / f"load_{name}.json"
     command = [str(PROGRAMS / "tessera-load"), f"--target={target}", f"--json={path}", "--progress=false", "--warm_up=1s",
                *flags]
@@ -88,7 +88,13 @@ def load(target, *flags, name, gpu=None):
     print(done.stdout[-1600:], done.stderr[-600:], flush=True)
     report = json.loads(path.read_text()) if path.exists() else {"targets": []}
     path.unlink(missing_ok=True)
-    result = {"exit_code": done.returncode, "check": report.get("check")}
+    return done.returncode, report
+
+
+def load(target, *flags, name, gpu=None):
+    """A load of calls, in short."""
+    exit_code, report = report_of(target, *flags, name=name, gpu=gpu)
+    result = {"exit_code": exit_code, "check": report.get("check")}
     for each in report["targets"]:
         total = each["total"]
         result[each["name"]] = {
@@ -100,6 +106,23 @@ def load(target, *flags, name, gpu=None):
             "server_us": {stage: {q: times[q] for q in ("mean", "p50", "p99")}
                           for stage, times in total.get("server", {}).items()},
         }
+    return result
+
+
+def decode_load(server, *flags, name):
+    """A load of sequences that grow (`--decode`), in short, and what the devices did meanwhile."""
+    before = server.metrics()
+    exit_code, report = report_of(server.target, *flags, name=name)
+    result = {"exit_code": exit_code, "check": report.get("check"), "server_over_echo": report.get("server_over_echo")}
+    kept = ("tokens_per_second", "layers_per_second", "calls_per_second", "upload_bytes_per_second",
+            "prefill_tokens_per_second", "sequences", "steps", "refused_steps", "failed_steps", "errors")
+    for each in report["targets"]:
+        times = dict({name: each.get(name) for name in ("token_us", "inter_token_us", "step_us", "elsewhere_us")},
+                     **each.get("server", {}))
+        short = {name: {q: time[q] for q in ("mean", "p50", "p99")} for name, time in times.items() if time}
+        result[each["name"]] = {**{name: each[name] for name in kept}, **short}
+    layers_per_second = result.get("server", {}).get("layers_per_second", 0)
+    result["devices"] = device_account(before, server.metrics(), layers_per_second)
     return result
 
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"tessera.example/client/go/tesserapb"
+	"github.com/tessera-attention/tessera/client/go/tesserapb"
 )
 
 type attendStream = grpc.BidiStreamingServer[tesserapb.AttendStreamRequest, tesserapb.AttendStreamResponse]

@@ -1,4 +1,4 @@
-module tessera.example/client/go
+module github.com/tessera-attention/tessera/client/go
 
 go 1.25.0
 

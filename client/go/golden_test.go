@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"tessera.example/client/go/tesserapb"
+	"github.com/tessera-attention/tessera/client/go/tesserapb"
 )
 
 const vectors = "../../tests/golden/vectors"

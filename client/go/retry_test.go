@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"tessera.example/client/go/tesserapb"
+	"github.com/tessera-attention/tessera/client/go/tesserapb"
 )
 
 func TestUnaryCallsAreTriedAgain(t *testing.T) {

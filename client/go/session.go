@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"tessera.example/client/go/tesserapb"
+	"github.com/tessera-attention/tessera/client/go/tesserapb"
 )
 
 // connection is a TCP connection and the stream that is open on it.

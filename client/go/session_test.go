@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"tessera.example/client/go/tesserapb"
+	"github.com/tessera-attention/tessera/client/go/tesserapb"
 )
 
 // Two calls share a stream; the second is answered first.

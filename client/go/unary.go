@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"tessera.example/client/go/tesserapb"
+	"github.com/tessera-attention/tessera/client/go/tesserapb"
 )
 
 // attendUnary makes the call as one message; gRPC tries it again.

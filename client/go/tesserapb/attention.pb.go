@@ -784,8 +784,8 @@ const file_tessera_v1_attention_proto_rawDesc = "" +
 	"\apayload\x18\x0f \x01(\fR\apayload2\xaa\x01\n" +
 	"\x10AttentionService\x12?\n" +
 	"\x06Attend\x12\x19.tessera.v1.AttendRequest\x1a\x1a.tessera.v1.AttendResponse\x12U\n" +
-	"\fAttendStream\x12\x1f.tessera.v1.AttendStreamRequest\x1a .tessera.v1.AttendStreamResponse(\x010\x01B\x8e\x01\n" +
-	"\x0ecom.tessera.v1B\x0eAttentionProtoP\x01Z#tessera.example/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
+	"\fAttendStream\x12\x1f.tessera.v1.AttendStreamRequest\x1a .tessera.v1.AttendStreamResponse(\x010\x01B\xa3\x01\n" +
+	"\x0ecom.tessera.v1B\x0eAttentionProtoP\x01Z8github.com/tessera-attention/tessera/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
 	"Tessera.V1\xca\x02\n" +
 	"Tessera\\V1\xe2\x02\x16Tessera\\V1\\GPBMetadata\xea\x02\vTessera::V1b\x06proto3"
 

@@ -804,8 +804,8 @@ const file_tessera_v1_region_proto_rawDesc = "" +
 	"\n" +
 	"\bresponse2o\n" +
 	"\rRegionService\x12^\n" +
-	"\x0fAttendInRegions\x12\".tessera.v1.AttendInRegionsRequest\x1a#.tessera.v1.AttendInRegionsResponse(\x010\x01B\x8b\x01\n" +
-	"\x0ecom.tessera.v1B\vRegionProtoP\x01Z#tessera.example/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
+	"\x0fAttendInRegions\x12\".tessera.v1.AttendInRegionsRequest\x1a#.tessera.v1.AttendInRegionsResponse(\x010\x01B\xa0\x01\n" +
+	"\x0ecom.tessera.v1B\vRegionProtoP\x01Z8github.com/tessera-attention/tessera/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
 	"Tessera.V1\xca\x02\n" +
 	"Tessera\\V1\xe2\x02\x16Tessera\\V1\\GPBMetadata\xea\x02\vTessera::V1b\x06proto3"
 

@@ -1278,8 +1278,8 @@ const file_tessera_v1_sequence_proto_rawDesc = "" +
 	"\fForkSequence\x12\x1f.tessera.v1.ForkSequenceRequest\x1a .tessera.v1.ForkSequenceResponse\x12]\n" +
 	"\x10TruncateSequence\x12#.tessera.v1.TruncateSequenceRequest\x1a$.tessera.v1.TruncateSequenceResponse\x12]\n" +
 	"\x10ReleaseSequences\x12#.tessera.v1.ReleaseSequencesRequest\x1a$.tessera.v1.ReleaseSequencesResponse\x12N\n" +
-	"\vGetSequence\x12\x1e.tessera.v1.GetSequenceRequest\x1a\x1f.tessera.v1.GetSequenceResponseB\x8d\x01\n" +
-	"\x0ecom.tessera.v1B\rSequenceProtoP\x01Z#tessera.example/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
+	"\vGetSequence\x12\x1e.tessera.v1.GetSequenceRequest\x1a\x1f.tessera.v1.GetSequenceResponseB\xa2\x01\n" +
+	"\x0ecom.tessera.v1B\rSequenceProtoP\x01Z8github.com/tessera-attention/tessera/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
 	"Tessera.V1\xca\x02\n" +
 	"Tessera\\V1\xe2\x02\x16Tessera\\V1\\GPBMetadata\xea\x02\vTessera::V1b\x06proto3"
 

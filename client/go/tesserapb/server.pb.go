@@ -975,8 +975,8 @@ const file_tessera_v1_server_proto_rawDesc = "" +
 	"\x05flops\x18\x06 \x01(\x01R\x05flops2\xaf\x01\n" +
 	"\rServerService\x12T\n" +
 	"\rGetServerInfo\x12 .tessera.v1.GetServerInfoRequest\x1a!.tessera.v1.GetServerInfoResponse\x12H\n" +
-	"\tPlanTiles\x12\x1c.tessera.v1.PlanTilesRequest\x1a\x1d.tessera.v1.PlanTilesResponseB\x8b\x01\n" +
-	"\x0ecom.tessera.v1B\vServerProtoP\x01Z#tessera.example/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
+	"\tPlanTiles\x12\x1c.tessera.v1.PlanTilesRequest\x1a\x1d.tessera.v1.PlanTilesResponseB\xa0\x01\n" +
+	"\x0ecom.tessera.v1B\vServerProtoP\x01Z8github.com/tessera-attention/tessera/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
 	"Tessera.V1\xca\x02\n" +
 	"Tessera\\V1\xe2\x02\x16Tessera\\V1\\GPBMetadata\xea\x02\vTessera::V1b\x06proto3"
 

@@ -382,8 +382,8 @@ const file_tessera_v1_tensor_proto_rawDesc = "" +
 	"\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fPRIORITY_LOW\x10\x01\x12\x13\n" +
 	"\x0fPRIORITY_NORMAL\x10\x02\x12\x11\n" +
-	"\rPRIORITY_HIGH\x10\x03B\x8b\x01\n" +
-	"\x0ecom.tessera.v1B\vTensorProtoP\x01Z#tessera.example/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
+	"\rPRIORITY_HIGH\x10\x03B\xa0\x01\n" +
+	"\x0ecom.tessera.v1B\vTensorProtoP\x01Z8github.com/tessera-attention/tessera/client/go/tesserapb\xa2\x02\x03TXX\xaa\x02\n" +
 	"Tessera.V1\xca\x02\n" +
 	"Tessera\\V1\xe2\x02\x16Tessera\\V1\\GPBMetadata\xea\x02\vTessera::V1b\x06proto3"
 

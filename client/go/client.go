@@ -29,14 +29,17 @@ type Client struct {
 	limit   int64 // largest message that the server takes; 0: it has not been asked
 }
 
-// NewClient returns a client of the server at target, a gRPC name such as "host:port" or "unix:path". It does not wait
-// for connections: a server that is not there shows as UNAVAILABLE from the calls.
+// NewClient returns a client of the server at target, a gRPC name such as "host:port" or "unix:path"; of several with
+// [WithEveryAddress]. It does not wait for connections: a server that is not there shows as UNAVAILABLE from the calls.
 func NewClient(target string, settings ...Option) (*Client, error) {
 	o := defaultOptions()
 	for _, set := range settings {
 		set(&o)
 	}
 	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if err := checkTarget(target); err != nil {
 		return nil, err
 	}
 	if !hostIsLittleEndian {
@@ -50,7 +53,7 @@ func NewClient(target string, settings ...Option) (*Client, error) {
 			c.Close()
 			return nil, invalid("target %q: %v", target, err)
 		}
-		c.connections = append(c.connections, newConnection(conn, c.outgoing(context.Background())))
+		c.connections = append(c.connections, newConnection(conn, c.outgoing(context.Background()), o.everyAddress))
 	}
 	return c, nil
 }
@@ -60,7 +63,8 @@ func dialOptions(o *options) []grpc.DialOption {
 	retryBuffer := int(2*max(0, min(o.streamThreshold, math.MaxInt32/4))) + 1<<20
 	ours := []grpc.DialOption{
 		grpc.WithTransportCredentials(o.credentials),
-		grpc.WithDefaultServiceConfig(serviceConfig),
+		grpc.WithDefaultServiceConfig(serviceConfig(o.everyAddress)),
+		grpc.WithResolvers(addressLists...),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallSendMsgSize(math.MaxInt32),
 			grpc.MaxCallRecvMsgSize(math.MaxInt32),

@@ -14,11 +14,20 @@ import (
 // without one, and fails unless the server drains and exits with 0.
 func startLive(t *testing.T, flags ...string) string {
 	t.Helper()
+	return startLiveServer(t, flags...).target
+}
+
+// liveServer is a running server's addresses.
+type liveServer struct{ target, metrics string }
+
+// startLiveServer is startLive.
+func startLiveServer(t *testing.T, flags ...string) liveServer {
+	t.Helper()
 	binary := os.Getenv("TESSERA_SERVER")
 	if binary == "" {
 		t.Skip("TESSERA_SERVER does not name a tessera-server")
 	}
-	flags = append([]string{"--listen=127.0.0.1:0", "--metrics_address=", "--backend=cpu", "--drain_grace=0s",
+	flags = append([]string{"--listen=127.0.0.1:0", "--metrics_address=127.0.0.1:0", "--backend=cpu", "--drain_grace=0s",
 		"--log_level=warning"}, flags...)
 	server := exec.Command(binary, flags...)
 	server.Stderr = os.Stderr
@@ -42,12 +51,13 @@ func startLive(t *testing.T, flags ...string) string {
 		t.Fatalf("%s ended before it served", binary)
 	}
 	var serving struct {
-		Port int `json:"grpc_port"`
+		Port        int `json:"grpc_port"`
+		MetricsPort int `json:"metrics_port"`
 	}
 	if err := json.Unmarshal(line, &serving); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("127.0.0.1:%d", serving.Port)
+	return liveServer{fmt.Sprintf("127.0.0.1:%d", serving.Port), fmt.Sprintf("127.0.0.1:%d", serving.MetricsPort)}
 }
 
 func newTestClient(t *testing.T, target string, settings ...Option) *Client {

@@ -10,6 +10,7 @@ import (
 type Option func(*options)
 
 type options struct {
+	everyAddress    bool
 	connections     int
 	tenant          string
 	chunkBytes      int
@@ -50,7 +51,12 @@ func (o *options) check() error {
 	return nil
 }
 
-// WithConnections sets the number of TCP connections, on which calls take turns. Default 4.
+// WithEveryAddress makes each address that the target's name has a server of its own, on which calls take turns: for a
+// headless Service, or a list "ipv4:10.0.0.7:7171,10.0.0.8:7171". Large calls are streamed to one of them, and not
+// striped. Default: the first address that answers.
+func WithEveryAddress() Option { return func(o *options) { o.everyAddress = true } }
+
+// WithConnections sets the number of TCP connections, to each server, on which calls take turns. Default 4.
 func WithConnections(n int) Option { return func(o *options) { o.connections = n } }
 
 // WithTenant names whose fair share of the server the calls draw on. Default: the server's default tenant.
@@ -64,7 +70,7 @@ func WithChunkBytes(n int) Option { return func(o *options) { o.chunkBytes = n }
 func WithStreamThreshold(n int64) Option { return func(o *options) { o.streamThreshold = n } }
 
 // WithStripeThreshold sets the bytes of q + k + v from which a call is spread over all connections, which needs a target
-// that is a single server: behind a load balancer set it to NeverStripe. Default 16 MiB.
+// that is a single server: behind a load balancer set it to NeverStripe. Not with [WithEveryAddress]. Default 16 MiB.
 func WithStripeThreshold(n int64) Option { return func(o *options) { o.stripeThreshold = n } }
 
 // NeverStripe keeps each call on one connection.

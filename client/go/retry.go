@@ -16,12 +16,19 @@ const (
 	maxBackoff     = 2 * time.Second
 )
 
-// serviceConfig retries CANCELLED too: a server that shuts down may say so, and a call whose context is done is not
-// tried again.
-const serviceConfig = `{"methodConfig": [{
+// serviceConfig is gRPC's. It retries CANCELLED too: a server that shuts down may say so, and a call whose context is
+// done is not tried again. everyAddress: calls take turns on all addresses of the name, and what is tried again goes to
+// the next one, rather than to the first that answers.
+func serviceConfig(everyAddress bool) string {
+	balancing := "pick_first"
+	if everyAddress {
+		balancing = "round_robin"
+	}
+	return `{"loadBalancingConfig": [{"` + balancing + `": {}}], "methodConfig": [{
 	"name": [{"service": "tessera.v1.AttentionService", "method": "Attend"}, {"service": "tessera.v1.ServerService"}],
 	"retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.05s", "maxBackoff": "2s", "backoffMultiplier": 2,
 		"retryableStatusCodes": ["UNAVAILABLE", "CANCELLED", "RESOURCE_EXHAUSTED"]}}]}`
+}
 
 // delay is what to wait after attempt number attempt, from 1, has failed; false: the failure is final. The server's word
 // goes before the client's own backoff.

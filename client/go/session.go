@@ -10,18 +10,19 @@ import (
 	"github.com/tessera-attention/tessera/client/go/tesserapb"
 )
 
-// connection is a TCP connection and the stream that is open on it.
+// connection is a TCP connection, to each server, and the stream that is open on it.
 type connection struct {
-	conn *grpc.ClientConn
-	ctx  context.Context // of streams: has their metadata, is never done
+	conn   *grpc.ClientConn
+	ctx    context.Context // of streams: has their metadata, is never done
+	single bool            // streams carry one call: gRPC spreads streams over servers, not the calls on them
 
 	mu      sync.Mutex
 	current *session
 	all     map[*session]struct{} // those not over
 }
 
-func newConnection(conn *grpc.ClientConn, ctx context.Context) *connection {
-	return &connection{conn: conn, ctx: ctx, all: map[*session]struct{}{}}
+func newConnection(conn *grpc.ClientConn, ctx context.Context, single bool) *connection {
+	return &connection{conn: conn, ctx: ctx, single: single, all: map[*session]struct{}{}}
 }
 
 // join adds the part to the open stream, or to a new one where that is full or takes none any more.
@@ -41,6 +42,9 @@ func (c *connection) join(p *part) {
 			delete(c.all, s)
 			c.mu.Unlock()
 		}(c.current)
+		if c.single {
+			c.current.retire()
+		}
 	}
 	go p.session.send(p)
 }

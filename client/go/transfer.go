@@ -36,7 +36,7 @@ func (c *Client) attemptStreamed(
 	ctx context.Context, call *preparedCall, into answer,
 ) (*tesserapb.AttendResult, *Error) {
 	connections := []*connection{c.next()}
-	if call.bytes >= c.options.stripeThreshold {
+	if call.bytes >= c.options.stripeThreshold && !c.options.everyAddress {
 		connections = c.connections
 	}
 	t := newTransfer(ctx, call, into, len(connections), c.options.chunkBytes)

@@ -26,11 +26,13 @@ function asBuffer(message: Uint8Array): Buffer {
   return Buffer.from(message.buffer, message.byteOffset, message.byteLength);
 }
 
-/** A TCP connection and the stream that is open on it. */
+/** A TCP connection, to each server, and the stream that is open on it. */
 export class Connection {
   private readonly client: GrpcClient;
   private readonly server: ServerServiceClient;
   private readonly metadata = new Metadata();
+  /** Streams carry one call: gRPC spreads streams over servers, not the calls on them. */
+  private readonly single: boolean;
   private session: Session | undefined;
   private readonly sessions = new Set<Session>();
 
@@ -39,6 +41,7 @@ export class Connection {
     this.server = new ServerServiceClient(target, settings.credentials, {
       channelOverride: this.client.getChannel(),
     });
+    this.single = settings.everyAddress;
     if (settings.tenant !== undefined) this.metadata.set("tessera-tenant", settings.tenant);
   }
 
@@ -68,6 +71,7 @@ export class Connection {
     this.sessions.add(session);
     void session.over.then(() => this.sessions.delete(session));
     session.register(part);
+    if (this.single) session.retire();
   }
 
   /** Ends the streams, and then the connection. REQUIRES: no call is open. */

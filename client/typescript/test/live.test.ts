@@ -3,18 +3,9 @@ import { after, before, describe, it } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import { Client, TesseraError, type Call, type Tensor } from "../src/index.js";
+import { Client, TesseraError } from "../src/index.js";
 import { LiveServer, noServer } from "./live_server.js";
-
-/** All keys are zero, so that each row of o is the mean of v, which is rows of 1s. */
-function meanCall(tokens: number): Call<Tensor> {
-  const tensor = (rows: number, value: number): Tensor => ({
-    dtype: "float32",
-    shape: [rows, 8, 64],
-    data: new Float32Array(rows * 512).fill(value),
-  });
-  return { q: tensor(tokens, 0.5), k: tensor(4, 0), v: tensor(4, 1) };
-}
+import { meanCall } from "./mean_call.js";
 
 describe("live server", { skip: noServer, timeout: 120_000 }, () => {
   let server: LiveServer;

@@ -12,17 +12,26 @@ export class LiveServer {
   private constructor(
     private readonly process: ChildProcess,
     readonly target: string,
+    private readonly metrics: string,
   ) {}
 
   static async start(...flags: string[]): Promise<LiveServer> {
-    const ports = ["--listen=127.0.0.1:0", "--metrics_address=", "--backend=cpu"];
+    const ports = ["--listen=127.0.0.1:0", "--metrics_address=127.0.0.1:0", "--backend=cpu"];
     const server = spawn(SERVER ?? "", [...ports, "--drain_grace=0s", "--log_level=warning", ...flags], {
       stdio: ["ignore", "pipe", "inherit"],
     });
     process.once("exit", () => server.kill("SIGKILL"));
     const [line] = (await once(createInterface(server.stdout), "line")) as [string];
-    const { grpc_port: port } = JSON.parse(line) as { grpc_port: number };
-    return new LiveServer(server, `127.0.0.1:${port}`);
+    const { grpc_port: port, metrics_port: metrics } = JSON.parse(line) as { grpc_port: number; metrics_port: number };
+    return new LiveServer(server, `127.0.0.1:${port}`, `127.0.0.1:${metrics}`);
+  }
+
+  /** How many Attend calls it has had, by its own count. */
+  async calls(): Promise<number> {
+    const text = await (await fetch(`http://${this.metrics}/metrics`)).text();
+    const found = /^tessera_stage_seconds_count\{[^}]*stage="queue"[^}]*\} (\d+)/m.exec(text);
+    if (found === null) throw new Error(`${this.metrics} has no count of calls`);
+    return Number(found[1]);
   }
 
   /** Throws unless the server drains and exits with 0. */

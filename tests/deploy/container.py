@@ -62,6 +62,8 @@ class Images:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         # As in the images that a registry has.
         subprocess.run(["chroot", root, "sh", "-c", "apt-get clean && rm -r /var/lib/apt/lists/*"], check=True)
+        # Likewise: a step that fails is begun anew, so nothing need be on the disk at once.
+        (root / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
         # A mirror may be older than the week for which sid's lists are good.
         (root / "etc/apt/apt.conf.d/old-mirror").write_text('Acquire::Check-Valid-Until "false";\n')
         # Whom this machine trusts beside the usual authorities, its proxies say, the builds in the image trust, too.

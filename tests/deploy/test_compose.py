@@ -1,4 +1,8 @@
-"""The compose file against what it mounts and starts."""
+"""The compose file against the schema of its format, and against what it mounts and starts."""
+
+import pathlib
+import subprocess
+import sys
 
 import programs
 import yaml
@@ -11,6 +15,13 @@ def mounts(service):
     """Path in the container -> path here, of the service's mounts of files and folders."""
     volumes = [volume.split(":") for volume in SERVICES[service]["volumes"]]
     return {volume[1]: FOLDER / volume[0] for volume in volumes if volume[0].startswith(".")}
+
+
+def test_the_format_is_that_of_compose():
+    validate = pathlib.Path(sys.executable).with_name("check-jsonschema")
+    command = [validate, "--builtin-schema", "vendor.compose-spec", FOLDER / "compose.yaml"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_what_is_mounted_is_there():

@@ -68,6 +68,10 @@ void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, 
   gauges->Add(metric_names::kQueueRequests, "Calls waiting.", {}, [=] { return number(scheduler->queued_jobs()); });
   gauges->Add(metric_names::kQueueBytes, "Bytes of the calls waiting.", {},
               [=] { return number(scheduler->queued_bytes()); });
+  gauges->Add(metric_names::kTurnRequests, "Calls that wait for their turn on a sequence, or for its pages.", {},
+              [=] { return number(scheduler->expected_jobs()); });
+  gauges->Add(metric_names::kTurnBytes, "Bytes of the calls that wait for their turn or for pages.", {},
+              [=] { return number(scheduler->expected_bytes()); });
   gauges->Add(metric_names::kInflightBytes, "Bytes of received messages and admitted calls.", {},
               [=] { return number(budget->in_use()); });
   gauges->Add(metric_names::kRegions, "Regions open, of either kind.", {},

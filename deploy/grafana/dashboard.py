@@ -169,7 +169,13 @@ ROWS = [
         "How full",
         [
             panel(
-                "Calls waiting", "Against --max_queue_requests.", [(gauge("tessera_queue_requests"), "{{instance}}")]
+                "Calls waiting",
+                "Together against --max_queue_requests: those in the queue, and steps that wait for their turn on a"
+                " sequence.",
+                [
+                    (gauge("tessera_queue_requests"), "queue {{instance}}"),
+                    (gauge("tessera_turn_requests"), "turn {{instance}}"),
+                ],
             ),
             panel(
                 "Bytes admitted",
@@ -178,6 +184,7 @@ ROWS = [
                 [
                     (gauge("tessera_inflight_bytes"), "in flight {{instance}}"),
                     (gauge("tessera_queue_bytes"), "queue {{instance}}"),
+                    (gauge("tessera_turn_bytes"), "turn {{instance}}"),
                     (gauge("tessera_region_bytes", kind="used"), "regions {{instance}}"),
                 ],
                 unit="bytes",

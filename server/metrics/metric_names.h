@@ -22,6 +22,8 @@ inline constexpr char kBatches[] = "tessera_batches_total";
 
 inline constexpr char kQueueRequests[] = "tessera_queue_requests";
 inline constexpr char kQueueBytes[] = "tessera_queue_bytes";
+inline constexpr char kTurnRequests[] = "tessera_turn_requests";
+inline constexpr char kTurnBytes[] = "tessera_turn_bytes";
 inline constexpr char kInflightBytes[] = "tessera_inflight_bytes";
 inline constexpr char kCopiedBytes[] = "tessera_copied_bytes_total";
 

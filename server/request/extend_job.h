@@ -45,6 +45,9 @@ class ExtendJob final : public DeviceJob {
   const ExtendShape& shape() const { return shape_; }
   StagingBuffer& input() { return input_; }
   StagingBuffer& output() { return output_; }
+  // In the lines of its sequences.
+  SequenceTurns::Place& place() { return place_; }
+  const SequenceTurns::Place& place() const { return place_; }
 
   // What a device does, in this order; the last of them reads and writes the buffers. REQUIRES, of all: Begin.
   absl::Span<const MemoryFill> fills() const { return fills_; }
@@ -70,6 +73,7 @@ class ExtendJob final : public DeviceJob {
   const ExtendShape shape_;
   StagingBuffer input_;
   StagingBuffer output_;
+  SequenceTurns::Place place_;
   SequenceTurns::Turn turn_;  // given back after the step, so destroyed after it
   std::optional<CacheStep> step_;
   std::vector<MemoryFill> fills_;

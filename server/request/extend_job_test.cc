@@ -61,7 +61,7 @@ class ExtendJobTest : public ::testing::Test {
       entries.push_back({entry.sequence, entry.layer, entry.append_tokens});
       sequences.push_back(entry.sequence);
     }
-    cache_->turns().Join(sequences, [&](absl::StatusOr<SequenceTurns::Turn> turn) {
+    cache_->turns().Join(sequences, &job.place(), [&](absl::StatusOr<SequenceTurns::Turn> turn) {
       absl::StatusOr<CacheStep> step = cache_->sequences().Reserve(tenant, entries);
       ASSERT_TRUE(step.ok()) << step.status();
       job.Begin(*std::move(turn), *std::move(step), /*cost=*/1234);

@@ -20,57 +20,75 @@ SequenceTurns::Turn& SequenceTurns::Turn::operator=(Turn&& other) noexcept {
 }
 
 void SequenceTurns::Turn::GiveBack() {
-  if (SequenceTurns* const turns = std::exchange(turns_, nullptr)) turns->Leave(place_);
+  if (SequenceTurns* const turns = std::exchange(turns_, nullptr)) turns->GiveBack(place_);
 }
 
 size_t SequenceTurns::NameHash::operator()(const SequenceHandle& handle) const {
   return absl::HashOf(handle.epoch, handle.slot, handle.generation, handle.secret);
 }
 
-void SequenceTurns::Join(absl::Span<const SequenceHandle> sequences, StartFn start) {
+void SequenceTurns::Join(absl::Span<const SequenceHandle> sequences, Place* place, StartFn start) {
   {
     absl::MutexLock lock(&mutex_);
-    const uint64_t id = next_place_++;
+    const uint64_t number = ++last_place_;
+    place->number_ = number;
     if (!closed_.ok()) {
-      ready_.push_back({std::move(start), id, closed_});
+      ready_.push_back({std::move(start), number, closed_});
     } else {
-      Place& place = places_[id];
+      Caller& caller = callers_[number];
       for (const SequenceHandle& sequence : sequences) {
-        std::deque<uint64_t>& line = lines_[sequence];
-        if (!line.empty() && line.back() == id) continue;
-        if (!line.empty()) ++place.lines_ahead;
-        line.push_back(id);
-        place.sequences.push_back(sequence);
+        absl::btree_set<uint64_t>& line = lines_[sequence];
+        const bool first = line.empty();
+        if (!line.insert(number).second) continue;
+        if (!first) ++caller.lines_ahead;
+        caller.sequences.push_back(sequence);
       }
-      if (place.lines_ahead == 0) {
-        ready_.push_back({std::move(start), id, absl::OkStatus()});
+      if (caller.lines_ahead == 0) {
+        ready_.push_back({std::move(start), number, absl::OkStatus()});
       } else {
-        place.start = std::move(start);
+        caller.start = std::move(start);
       }
     }
   }
   StartReady();
 }
 
-void SequenceTurns::Leave(uint64_t id) {
+void SequenceTurns::Leave(const Place& place) {
+  StartFn start;  // let go of after the lock
   {
     absl::MutexLock lock(&mutex_);
-    const auto found = places_.find(id);
-    for (const SequenceHandle& sequence : found->second.sequences) {
-      const auto line = lines_.find(sequence);
-      line->second.pop_front();
-      if (line->second.empty()) {
-        lines_.erase(line);
-        continue;
-      }
-      Place& next = places_.find(line->second.front())->second;
-      if (--next.lines_ahead == 0) {
-        ready_.push_back({std::exchange(next.start, nullptr), line->second.front(), absl::OkStatus()});
-      }
-    }
-    places_.erase(found);
+    const auto caller = callers_.find(place.number_);
+    if (caller == callers_.end() || caller->second.start == nullptr) return;
+    start = std::exchange(caller->second.start, nullptr);
+    Remove(place.number_);
   }
   StartReady();
+}
+
+void SequenceTurns::GiveBack(uint64_t place) {
+  {
+    absl::MutexLock lock(&mutex_);
+    Remove(place);
+  }
+  StartReady();
+}
+
+void SequenceTurns::Remove(uint64_t place) {
+  const auto caller = callers_.find(place);
+  for (const SequenceHandle& sequence : caller->second.sequences) {
+    const auto line = lines_.find(sequence);
+    const bool was_first = *line->second.begin() == place;
+    line->second.erase(place);
+    if (line->second.empty()) {
+      lines_.erase(line);
+    } else if (was_first) {
+      Caller& next = callers_.find(*line->second.begin())->second;
+      if (--next.lines_ahead == 0) {
+        ready_.push_back({std::exchange(next.start, nullptr), *line->second.begin(), absl::OkStatus()});
+      }
+    }
+  }
+  callers_.erase(caller);
 }
 
 void SequenceTurns::Close(const absl::Status& status) {
@@ -78,27 +96,22 @@ void SequenceTurns::Close(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     closed_ = status;
     std::vector<uint64_t> waiting;
-    for (const auto& [id, place] : places_) {
-      if (place.start != nullptr) waiting.push_back(id);
+    for (const auto& [place, caller] : callers_) {
+      if (caller.start != nullptr) waiting.push_back(place);
     }
     std::sort(waiting.begin(), waiting.end());
-    for (const uint64_t id : waiting) {
-      const auto found = places_.find(id);
-      for (const SequenceHandle& sequence : found->second.sequences) {
-        std::deque<uint64_t>& line = lines_.find(sequence)->second;
-        line.erase(std::find(line.begin(), line.end(), id));
-        if (line.empty()) lines_.erase(sequence);
-      }
-      ready_.push_back({std::move(found->second.start), id, status});
-      places_.erase(found);
+    for (const uint64_t place : waiting) {
+      ready_.push_back({std::exchange(callers_.find(place)->second.start, nullptr), place, status});
     }
+    // The last one first, so that nobody's turn comes by it.
+    for (auto place = waiting.rbegin(); place != waiting.rend(); ++place) Remove(*place);
   }
   StartReady();
 }
 
 int64_t SequenceTurns::places() const {
   absl::MutexLock lock(&mutex_);
-  return static_cast<int64_t>(places_.size());
+  return static_cast<int64_t>(callers_.size());
 }
 
 void SequenceTurns::StartReady() {

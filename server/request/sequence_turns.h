@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,7 +20,7 @@ namespace tessera {
 
 // Every sequence has a line, and a call joins the lines of all sequences that it names at once: of two calls the one
 // that came first is before the other in every line that both stand in, so that no two wait for each other. A call has
-// its turn when it is the first in all of its lines.
+// its turn when it is the first in all of its lines. Until then it may leave them.
 //
 // Names are not looked at: whether there is such a sequence shows when the turn has come. Thread-safe. Outlives its
 // turns.
@@ -43,16 +44,33 @@ class SequenceTurns {
     uint64_t place_ = 0;
   };
 
-  // Called once: with the turn when it has come, or with the status that Close was given. At once, or on the thread
-  // that gives a turn back; one after the other, with no lock held.
+  // Where a call stands: what it joins with is what it leaves by.
+  class Place {
+   public:
+    Place() = default;
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+   private:
+    friend class SequenceTurns;
+    uint64_t number_ = 0;  // under the lock of the SequenceTurns that it joins; 0: it has joined none
+  };
+
+  // Called once, unless the call leaves before: with the turn when it has come, or with the status that Close was
+  // given. At once, or on the thread that gives a turn back or leaves; one after the other, with no lock held.
   using StartFn = std::function<void(absl::StatusOr<Turn>)>;
 
   SequenceTurns() = default;
   SequenceTurns(const SequenceTurns&) = delete;
   SequenceTurns& operator=(const SequenceTurns&) = delete;
 
-  // A sequence may be named more than once.
-  void Join(absl::Span<const SequenceHandle> sequences, StartFn start);
+  // A sequence may be named more than once. REQUIRES: the place has not joined before, and is there until `start` has
+  // been called or let go of.
+  void Join(absl::Span<const SequenceHandle> sequences, Place* place, StartFn start);
+
+  // Takes a call that waits out of its lines, as if it had never joined, and lets go of its `start`. Does nothing where
+  // it has not joined, or its turn has come or is about to.
+  void Leave(const Place& place);
 
   // Ends everyone who waits, and who joins later. Turns that have come are not concerned. REQUIRES: !status.ok().
   void Close(const absl::Status& status);
@@ -64,7 +82,7 @@ class SequenceTurns {
   struct NameHash {
     size_t operator()(const SequenceHandle& handle) const;
   };
-  struct Place {
+  struct Caller {
     std::vector<SequenceHandle> sequences;  // each once
     int64_t lines_ahead = 0;                // in which it is not the first
     StartFn start;                          // null once its turn has come
@@ -75,14 +93,17 @@ class SequenceTurns {
     absl::Status ended;  // not OK: it has no turn
   };
 
-  void Leave(uint64_t place);
+  void GiveBack(uint64_t place);
+  // Takes a caller out of its lines; who is the first in all of its own then is ready.
+  void Remove(uint64_t place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls what is ready, unless another thread is at it and will come to it.
   void StartReady();
 
   mutable absl::Mutex mutex_;
-  uint64_t next_place_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<uint64_t, Place> places_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<SequenceHandle, std::deque<uint64_t>, NameHash> lines_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_place_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<uint64_t, Caller> callers_ ABSL_GUARDED_BY(mutex_);  // by place
+  // Places, in the order in which they were taken.
+  absl::flat_hash_map<SequenceHandle, absl::btree_set<uint64_t>, NameHash> lines_ ABSL_GUARDED_BY(mutex_);
   std::deque<Ready> ready_ ABSL_GUARDED_BY(mutex_);
   bool starting_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <random>
 #include <thread>
@@ -20,8 +21,8 @@ SequenceHandle Named(uint32_t slot) { return {.epoch = 1, .slot = slot, .generat
 // Joins, and keeps the turn when it comes.
 class Caller {
  public:
-  Caller(SequenceTurns& turns, std::vector<SequenceHandle> sequences) {
-    turns.Join(sequences, [this](absl::StatusOr<SequenceTurns::Turn> turn) {
+  Caller(SequenceTurns& turns, std::vector<SequenceHandle> sequences) : turns_(turns) {
+    turns.Join(sequences, &place_, [this, kept = kept_](absl::StatusOr<SequenceTurns::Turn> turn) {
       ++calls;
       status = turn.status();
       if (turn.ok()) held = *std::move(turn);
@@ -30,10 +31,18 @@ class Caller {
 
   bool has_turn() const { return calls == 1 && status.ok(); }
   void GiveBack() { held.reset(); }
+  void Leave() { turns_.Leave(place_); }
+  // Whether the lines hold what the call has given them.
+  bool waits() const { return kept_.use_count() > 1; }
 
   int calls = 0;
   absl::Status status;
   std::optional<SequenceTurns::Turn> held;
+
+ private:
+  SequenceTurns& turns_;
+  SequenceTurns::Place place_;
+  const std::shared_ptr<int> kept_ = std::make_shared<int>();
 };
 
 TEST(SequenceTurnsTest, WhoNamesTheSameSequenceWaits) {
@@ -70,14 +79,57 @@ TEST(SequenceTurnsTest, ATurnThatIsNotKeptPassesOn) {
   SequenceTurns turns;
   Caller first(turns, {Named(1)});
   std::vector<int> order;
+  std::vector<SequenceTurns::Place> places(10000);
   for (int i = 0; i < 10000; ++i) {
-    turns.Join({Named(1)}, [&order, i](const absl::StatusOr<SequenceTurns::Turn>&) { order.push_back(i); });
+    turns.Join({Named(1)}, &places[i], [&order, i](const absl::StatusOr<SequenceTurns::Turn>&) { order.push_back(i); });
   }
   EXPECT_TRUE(order.empty());
   first.GiveBack();
   EXPECT_EQ(order.size(), 10000u);
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
   EXPECT_EQ(turns.places(), 0);
+}
+
+TEST(SequenceTurnsTest, WhoLeavesIsLetGoOfAtOnce) {
+  SequenceTurns turns;
+  Caller first(turns, {Named(1)}), second(turns, {Named(1), Named(2)}), third(turns, {Named(1)});
+  EXPECT_TRUE(second.waits());
+  second.Leave();
+  EXPECT_FALSE(second.waits());
+  EXPECT_EQ(turns.places(), 2);
+  second.Leave();
+  first.GiveBack();
+  EXPECT_EQ(second.calls, 0);
+  EXPECT_TRUE(third.has_turn());
+  third.GiveBack();
+  EXPECT_EQ(turns.places(), 0);
+}
+
+TEST(SequenceTurnsTest, WhoStandsBehindOneThatLeavesMovesUp) {
+  SequenceTurns turns;
+  Caller first(turns, {Named(1)}), both(turns, {Named(1), Named(2)}), behind(turns, {Named(2)});
+  EXPECT_EQ(behind.calls, 0) << "the one before it is the first in line, though it waits elsewhere";
+  both.Leave();
+  EXPECT_TRUE(behind.has_turn());
+  Caller next(turns, {Named(1), Named(2)});
+  behind.GiveBack();
+  EXPECT_EQ(next.calls, 0);
+  first.GiveBack();
+  EXPECT_TRUE(next.has_turn());
+}
+
+TEST(SequenceTurnsTest, ATurnThatHasComeIsNotLeft) {
+  SequenceTurns turns;
+  Caller first(turns, {Named(1)}), second(turns, {Named(1)});
+  first.Leave();
+  EXPECT_EQ(second.calls, 0);
+  first.GiveBack();
+  EXPECT_TRUE(second.has_turn());
+  first.Leave();
+  EXPECT_EQ(turns.places(), 1);
+  SequenceTurns::Place nowhere;
+  turns.Leave(nowhere);
+  EXPECT_EQ(turns.places(), 1);
 }
 
 TEST(SequenceTurnsTest, CloseEndsWhoWaitsAndWhoComes) {
@@ -102,6 +154,9 @@ TEST(SequenceTurnsTest, NeverTwoAtOnceAndNobodyIsForgotten) {
   SequenceTurns turns;
   std::vector<std::atomic<int>> inside(kSequences);
   std::atomic<int> started = 0;
+  std::atomic<int> stayed = 0;  // those of the calls that have not tried to leave, and were started
+  std::atomic<int> left = 0;
+  std::vector<SequenceTurns::Place> places(kThreads * kCalls);
   std::atomic<bool> collided = false;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -115,20 +170,28 @@ TEST(SequenceTurnsTest, NeverTwoAtOnceAndNobodyIsForgotten) {
           slots.push_back(slot);
           names.push_back(Named(slot));
         }
-        turns.Join(names, [&, slots](absl::StatusOr<SequenceTurns::Turn> turn) {
+        const bool leaves = rng() % 4 == 0;
+        SequenceTurns::Place& place = places[static_cast<size_t>(t * kCalls + i)];
+        turns.Join(names, &place, [&, slots, leaves](absl::StatusOr<SequenceTurns::Turn> turn) {
           for (const uint32_t slot : slots) {
             if (inside[slot]++ != 0) collided = true;
           }
           ++started;
+          if (!leaves) ++stayed;
           for (const uint32_t slot : slots) --inside[slot];
           turn->GiveBack();
         });
+        if (leaves) {
+          turns.Leave(place);
+          ++left;
+        }
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_FALSE(collided);
-  EXPECT_EQ(started, kThreads * kCalls);
+  EXPECT_EQ(stayed, kThreads * kCalls - left);
+  EXPECT_LE(started, kThreads * kCalls);
   EXPECT_EQ(turns.places(), 0);
 }
 

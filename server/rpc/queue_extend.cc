@@ -16,6 +16,12 @@ namespace {
 // How often a call lets idle sequences be moved to the host for it. Others may take what becomes free before it does.
 constexpr int kMostSpills = 8;
 
+// Ends a job that will not be queued.
+void Refuse(const SequenceEnvironment& environment, const ExtendJobPtr& job, const absl::Status& status) {
+  environment.attend.scheduler->Forget(*job);  // before its caller hears of it, and sends the next
+  job->Finish(status);
+}
+
 // The job's turn has come.
 void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, SequenceTurns::Turn turn, int spills) {
   const ExtendShape& shape = job->shape();
@@ -25,13 +31,14 @@ void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, Sequ
   int64_t missing = 0;
   absl::StatusOr<CacheStep> step = job->cache().sequences().Reserve(job->traits().tenant, entries, &missing);
   if (!step.ok()) {
-    // It keeps its turn while it waits.
+    // It keeps its turn while it waits; the job is its RPC's, and not kept once that has ended it.
     const auto kept = std::make_shared<SequenceTurns::Turn>(std::move(turn));
     const auto enqueue = [&environment](const ExtendJobPtr& copies) {
       return environment.attend.scheduler->Enqueue(copies);
     };
-    const auto retry = [&environment, job, kept](int left) {
-      if (job->state() != Job::State::kDone) Begin(environment, job, std::move(*kept), left);
+    const auto retry = [&environment, waits = std::weak_ptr<ExtendJob>(job), kept](int left) {
+      const ExtendJobPtr again = waits.lock();
+      if (again != nullptr && again->state() != Job::State::kDone) Begin(environment, again, std::move(*kept), left);
     };
     const bool moving = absl::IsAborted(step.status());  // turns leave nothing else that could be in the way
     if (spills > 0 && (missing > 0 || moving)) {
@@ -40,18 +47,14 @@ void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, Sequ
       if (job->cache().spills().Await(*job, missing, enqueue, [retry, left] { retry(left); })) return;
       if (moving) return retry(spills - 1);  // it has ended meanwhile
     }
-    job->Finish(WithReason(step.status(), RejectReason::kKvPages));
-    return;
+    return Refuse(environment, job, WithReason(step.status(), RejectReason::kKvPages));
   }
   // Calls before it may have made the sequences longer since it came.
   std::vector<int64_t> lengths;
   lengths.reserve(step->size());
   for (size_t i = 0; i < step->size(); ++i) lengths.push_back(step->entry(i).length_before);
   const absl::StatusOr<int64_t> cost = shape.CostWithin(environment.attend.limits.request, lengths);
-  if (!cost.ok()) {
-    job->Finish(cost.status());
-    return;
-  }
+  if (!cost.ok()) return Refuse(environment, job, cost.status());
   job->Begin(std::move(turn), *std::move(step), *cost);
   const absl::Status queued = environment.attend.scheduler->Enqueue(job);
   if (!queued.ok()) job->Finish(WithReason(queued, RejectReason::kQueue));
@@ -86,18 +89,28 @@ absl::StatusOr<ExtendJobPtr> MakeExtendJob(const RequestLimits& limits, ExtendSp
 }
 
 void QueueInTurn(const SequenceEnvironment& environment, const ExtendJobPtr& job) {
+  const absl::Status expected = environment.attend.scheduler->Expect(job);
+  if (!expected.ok()) {
+    job->Finish(WithReason(expected, RejectReason::kQueue));
+    return;
+  }
   std::vector<SequenceHandle> sequences;
   sequences.reserve(job->shape().entries.size());
   for (const ExtendEntry& entry : job->shape().entries) sequences.push_back(entry.sequence);
-  job->cache().turns().Join(sequences, [&environment, job](absl::StatusOr<SequenceTurns::Turn> turn) {
+  job->cache().turns().Join(sequences, &job->place(), [&environment, job](absl::StatusOr<SequenceTurns::Turn> turn) {
     if (!turn.ok()) {
-      job->Finish(turn.status());
+      Refuse(environment, job, turn.status());
     } else if (job->state() != Job::State::kDone) {
       Begin(environment, job, *std::move(turn), kMostSpills);
     }
   });
+  // Who ended it before it had joined could not take it out.
+  if (job->state() == Job::State::kDone) Forget(environment, *job);
 }
 
-void Forget(const SequenceEnvironment& environment, const ExtendJob& job) { environment.attend.scheduler->Forget(job); }
+void Forget(const SequenceEnvironment& environment, const ExtendJob& job) {
+  environment.attend.scheduler->Forget(job);
+  job.cache().turns().Leave(job.place());
+}
 
 }  // namespace tessera

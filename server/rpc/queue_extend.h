@@ -21,10 +21,12 @@ absl::StatusOr<ExtendJobPtr> MakeExtendJob(const RequestLimits& limits, ExtendSp
 
 // Has the job queued as soon as it is its turn on all of its sequences: at once, or when an earlier call ends, on that
 // one's thread. It is ended there with NOT_FOUND, RESOURCE_EXHAUSTED, ABORTED or whatever else SequenceCache::Reserve
-// and Scheduler::Enqueue say. REQUIRES: all of the job's input is there.
+// and Scheduler::Enqueue say. Until then it counts against the queue's bounds, and is ended at once where they are
+// reached. REQUIRES: all of the job's input is there.
 void QueueInTurn(const SequenceEnvironment& environment, const ExtendJobPtr& job);
 
-// Takes a job that has ended out of the queue.
+// Takes a job that has ended out of the queue and, where its turn has not come, out of the lines: nothing holds it any
+// more for their sake.
 void Forget(const SequenceEnvironment& environment, const ExtendJob& job);
 
 }  // namespace tessera

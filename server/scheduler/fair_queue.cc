@@ -18,7 +18,11 @@ FairQueue::~FairQueue() { ABSL_RAW_CHECK(empty(), "a queue is emptied before it 
 
 absl::Status FairQueue::Push(JobPtr job, absl::Time now) {
   const Job::Traits& traits = job->traits();
-  if (absl::Status status = CheckBounds(traits); !status.ok()) return status;
+  if (job->place_.expected) {
+    ExpectNoMore(*job);
+  } else if (absl::Status status = CheckBounds(traits); !status.ok()) {
+    return status;
+  }
   if (!job->Advance(Job::State::kCreated, Job::State::kQueued)) {
     return absl::CancelledError("the call ended before it was queued");
   }
@@ -46,7 +50,31 @@ absl::Status FairQueue::Push(JobPtr job, absl::Time now) {
   return absl::OkStatus();
 }
 
+absl::Status FairQueue::Expect(const Job& job) {
+  const Job::Traits& traits = job.traits();
+  if (absl::Status status = CheckBounds(traits); !status.ok()) return status;
+  Tenant* const tenant = TenantNamed(traits.tenant);
+  ++tenant->jobs;
+  tenant->bytes += traits.bytes;
+  ++expected_jobs_;
+  expected_bytes_ += traits.bytes;
+  job.place_.expected = true;
+  return absl::OkStatus();
+}
+
+void FairQueue::ExpectNoMore(const Job& job) {
+  const Job::Traits& traits = job.traits();
+  Tenant* const tenant = TenantNamed(traits.tenant);
+  --tenant->jobs;
+  tenant->bytes -= traits.bytes;
+  --expected_jobs_;
+  expected_bytes_ -= traits.bytes;
+  job.place_.expected = false;
+  DropIfGone(tenant);
+}
+
 JobPtr FairQueue::Remove(const Job& job) {
+  if (job.place_.expected) ExpectNoMore(job);
   JobPtr self = job.place_.self;
   if (self == nullptr) return nullptr;
   const Job::Traits& traits = self->traits();
@@ -130,8 +158,9 @@ absl::Status FairQueue::CheckBounds(const Job::Traits& traits) const {
     return absl::InvalidArgumentError(
         absl::StrCat("the call takes ", traits.bytes, " bytes of a queue whose limit is ", tenant_bytes));
   }
-  if (jobs_ >= options_.max_jobs) return Full("the queue", options_.max_jobs, "calls");
-  if (traits.bytes > options_.max_bytes - bytes_) return Full("the queue", options_.max_bytes, "bytes");
+  if (jobs_ + expected_jobs_ >= options_.max_jobs) return Full("the queue", options_.max_jobs, "calls");
+  if (traits.bytes > options_.max_bytes - bytes_ - expected_bytes_)
+    return Full("the queue", options_.max_bytes, "bytes");
   const auto tenant = tenants_.find(traits.tenant);
   if (tenant == tenants_.end()) return absl::OkStatus();
   if (tenant->second->jobs >= tenant_jobs) return Full("the tenant's share of the queue", tenant_jobs, "calls");
@@ -146,18 +175,23 @@ int64_t FairQueue::TenantShare(int64_t bound) const {
   return std::max<int64_t>(static_cast<int64_t>(options_.max_tenant_share * static_cast<double>(bound)), 1);
 }
 
-FairQueue::Flow* FairQueue::FlowFor(const Job::Traits& traits) {
-  std::unique_ptr<Tenant>& tenant = tenants_[traits.tenant];
+FairQueue::Tenant* FairQueue::TenantNamed(const std::string& name) {
+  std::unique_ptr<Tenant>& tenant = tenants_[name];
   if (tenant == nullptr) {
     tenant = std::make_unique<Tenant>();
-    tenant->name = traits.tenant;
+    tenant->name = name;
   }
+  return tenant.get();
+}
+
+FairQueue::Flow* FairQueue::FlowFor(const Job::Traits& traits) {
+  Tenant* const tenant = TenantNamed(traits.tenant);
   const auto priority = static_cast<int>(traits.priority);
   Level& level = levels_[priority];
   std::unique_ptr<Flow>& flow = tenant->flows[priority];
   if (flow == nullptr) {
     flow = std::make_unique<Flow>();
-    flow->tenant = tenant.get();
+    flow->tenant = tenant;
     flow->priority = priority;
     flow->turn = {level.round, ++turns_};
     flow->balance = options_.quantum;
@@ -256,8 +290,14 @@ void FairQueue::Drop(Flow* flow) {
   Tenant* const tenant = flow->tenant;
   tenant->flows[flow->priority].reset();
   --flows_;
+  DropIfGone(tenant);
+}
+
+void FairQueue::DropIfGone(Tenant* tenant) {
   const auto none = [](const std::unique_ptr<Flow>& left) { return left == nullptr; };
-  if (std::all_of(tenant->flows.begin(), tenant->flows.end(), none)) tenants_.erase(tenants_.find(tenant->name));
+  if (tenant->jobs == 0 && std::all_of(tenant->flows.begin(), tenant->flows.end(), none)) {
+    tenants_.erase(tenants_.find(tenant->name));
+  }
 }
 
 }  // namespace tessera

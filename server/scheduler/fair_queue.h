@@ -12,7 +12,8 @@
 //
 // Invariants: every waiting job is in the whole-queue list, in its side's list (tenant, priority, size) and in its
 // lane's list (tenant, priority, size, key), and among the deadlines if it has one; no side, lane or lane index in a
-// level is empty; a flow without jobs is among its level's settling ones; a tenant has at least one flow.
+// level is empty; a flow without jobs is among its level's settling ones; a tenant has a flow or is of a job that is
+// expected.
 #ifndef TESSERA_SERVER_SCHEDULER_FAIR_QUEUE_H_
 #define TESSERA_SERVER_SCHEDULER_FAIR_QUEUE_H_
 
@@ -78,7 +79,12 @@ class FairQueue {
   // INVALID_ARGUMENT where the job could never wait here; CANCELLED where it has ended.
   absl::Status Push(JobPtr job, absl::Time now);
 
-  // Takes out a job; null where it is not waiting.
+  // Keeps room for a job that will come later: it counts against the bounds, and nowhere else, until Push, which then
+  // does not refuse it for want of room, or Remove. Fails as Push does. REQUIRES: the job has not come yet; it lives
+  // until then.
+  absl::Status Expect(const Job& job);
+
+  // Takes out a job; null where it is not waiting. One that was expected is so no more.
   JobPtr Remove(const Job& job);
 
   // The job whose turn it is, whatever its size, and then those of equal key and size in the order of service, until
@@ -97,6 +103,9 @@ class FairQueue {
   int64_t tokens() const { return tokens_; }
   int64_t sequences() const { return sequences_; }
   double cost() const { return cost_; }
+  // Of the jobs that are expected.
+  int64_t expected_jobs() const { return expected_jobs_; }
+  int64_t expected_bytes() const { return expected_bytes_; }
   // When the job that has waited longest came. REQUIRES: not empty.
   absl::Time oldest() const { return all_.front()->place_.queued; }
   // InfiniteFuture where no job has a deadline.
@@ -146,8 +155,8 @@ class FairQueue {
 
   struct Tenant {
     std::string name;
-    int64_t jobs = 0;
-    int64_t bytes = 0;
+    int64_t jobs = 0;   // waiting or expected
+    int64_t bytes = 0;  // theirs
     std::array<std::unique_ptr<Flow>, kJobPriorities> flows;
   };
 
@@ -166,6 +175,8 @@ class FairQueue {
 
   absl::Status CheckBounds(const Job::Traits& traits) const;
   int64_t TenantShare(int64_t bound) const;
+  Tenant* TenantNamed(const std::string& name);
+  void ExpectNoMore(const Job& job);
   Flow* FlowFor(const Job::Traits& traits);
   Lane* LaneFor(Flow* flow, Size size, const BatchKey& key);
 
@@ -181,6 +192,8 @@ class FairQueue {
   void EnterRound(Level& level, uint64_t round);
   void Settle(Flow* flow);
   void Drop(Flow* flow);
+  // Forgets a tenant of whom nothing is left.
+  void DropIfGone(Tenant* tenant);
 
   const Options options_;
   int64_t jobs_ = 0;
@@ -188,6 +201,8 @@ class FairQueue {
   int64_t tokens_ = 0;
   int64_t sequences_ = 0;
   double cost_ = 0;
+  int64_t expected_jobs_ = 0;
+  int64_t expected_bytes_ = 0;
   size_t flows_ = 0;
   uint64_t arrivals_ = 0;
   uint64_t turns_ = 0;

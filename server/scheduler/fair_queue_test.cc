@@ -89,6 +89,52 @@ TEST(FairQueue, OneTenantMayFillItsShareOnly) {
   EXPECT_TRUE(queue.Push(MakeTestJob({.tenant = "b", .bytes = 10}), kNow).ok());
 }
 
+TEST(FairQueue, ExpectedJobsCountAgainstTheBoundsOnly) {
+  FairQueue::Options options = SmallOptions();
+  options.max_jobs = 3;
+  options.max_bytes = 100;
+  Queue queue(options);
+  const TestJobPtr first = MakeTestJob({.tenant = "a", .bytes = 60}), large = MakeTestJob({.tenant = "b", .bytes = 41}),
+                   second = MakeTestJob({.tenant = "b", .bytes = 10}), third = MakeTestJob({.tenant = "c"}),
+                   fourth = MakeTestJob({.tenant = "d"});
+  ASSERT_TRUE(queue.Expect(*first).ok());
+  EXPECT_EQ(queue.Expect(*large).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(queue.Push(large, kNow).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(queue.Expect(*second).ok());
+  ASSERT_TRUE(queue.Push(third, kNow).ok());
+  EXPECT_EQ(queue.Push(fourth, kNow).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(queue.expected_jobs(), 2);
+  EXPECT_EQ(queue.expected_bytes(), 70);
+  EXPECT_EQ(queue.jobs(), 1);
+  EXPECT_THAT(Tenants(queue.Take(kWide, kNow, false).jobs), ElementsAre("c"));
+  ASSERT_TRUE(queue.Push(fourth, kNow).ok());
+  EXPECT_TRUE(queue.Push(first, kNow).ok()) << "the queue is full, but this one has its room";
+  EXPECT_EQ(first->state(), Job::State::kQueued);
+  EXPECT_EQ(queue.Remove(*second), nullptr);
+  EXPECT_EQ(queue.expected_jobs(), 0);
+  EXPECT_EQ(queue.expected_bytes(), 0);
+  EXPECT_TRUE(queue.Push(MakeTestJob({.tenant = "e", .bytes = 40}), kNow).ok());
+}
+
+TEST(FairQueue, OneTenantsExpectedJobsAreWithinItsShare) {
+  FairQueue::Options options = SmallOptions();
+  options.max_jobs = 4;
+  options.max_tenant_share = 0.5;
+  Queue queue(options);
+  const TestJobPtr one = MakeTestJob({.tenant = "a"}), two = MakeTestJob({.tenant = "a"}),
+                   three = MakeTestJob({.tenant = "a"});
+  ASSERT_TRUE(queue.Expect(*one).ok());
+  ASSERT_TRUE(queue.Push(two, kNow).ok());
+  EXPECT_EQ(queue.Expect(*three).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(queue.Push(three, kNow).code(), absl::StatusCode::kResourceExhausted);
+  queue.Take(kWide, kNow, false);
+  EXPECT_EQ(queue.flows(), 0u);
+  ASSERT_TRUE(queue.Push(three, kNow).ok()) << "of a tenant that is known by its expected job alone";
+  EXPECT_EQ(queue.Push(MakeTestJob({.tenant = "a"}), kNow).code(), absl::StatusCode::kResourceExhausted);
+  queue.Remove(*one);
+  EXPECT_TRUE(queue.Push(MakeTestJob({.tenant = "a"}), kNow).ok());
+}
+
 TEST(FairQueue, HigherPriorityGoesFirst) {
   Queue queue;
   for (const JobPriority priority : {JobPriority::kLow, JobPriority::kHigh, JobPriority::kNormal}) {

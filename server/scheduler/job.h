@@ -90,9 +90,10 @@ class Job {
     Job* after = nullptr;
   };
   struct Place {
-    JobPtr self;           // keeps the job alive while it waits; null where it does not
-    void* lane = nullptr;  // FairQueue::Lane
-    uint64_t arrival = 0;  // order of arrival
+    JobPtr self;            // keeps the job alive while it waits; null where it does not
+    void* lane = nullptr;   // FairQueue::Lane
+    bool expected = false;  // FairQueue::Expect
+    uint64_t arrival = 0;   // order of arrival
     absl::Time queued;
     std::array<Neighbours, 3> lists;
   };
@@ -100,7 +101,7 @@ class Job {
   Traits traits_;
   std::atomic<State> state_{State::kCreated};
   std::atomic<Scheduler*> scheduler_{nullptr};  // of a SchedulerGroup, the one it was placed with last
-  Place place_;
+  mutable Place place_;                         // the queue's, not the job's
 };
 
 // "created", "queue", "batch", "run", "done": label values.

@@ -80,10 +80,20 @@ Scheduler::~Scheduler() {
 
 absl::Status Scheduler::Enqueue(JobPtr job) {
   const absl::Time now = clock_->Now();
-  if (job->traits().deadline <= now) return Expired();
+  const bool expired = job->traits().deadline <= now;
+  absl::MutexLock lock(&mutex_);
+  if (expired || !refusal_.ok()) {
+    queue_.Remove(*job);  // it may have been expected
+    return expired ? Expired() : refusal_;
+  }
+  return queue_.Push(std::move(job), now);
+}
+
+absl::Status Scheduler::Expect(const Job& job) {
+  if (job.traits().deadline <= clock_->Now()) return Expired();
   absl::MutexLock lock(&mutex_);
   if (!refusal_.ok()) return refusal_;
-  return queue_.Push(std::move(job), now);
+  return queue_.Expect(job);
 }
 
 void Scheduler::Forget(const Job& job) {
@@ -203,6 +213,16 @@ int64_t Scheduler::queued_jobs() const {
 int64_t Scheduler::queued_bytes() const {
   absl::MutexLock lock(&mutex_);
   return queue_.bytes();
+}
+
+int64_t Scheduler::expected_jobs() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.expected_jobs();
+}
+
+int64_t Scheduler::expected_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.expected_bytes();
 }
 
 absl::Duration Scheduler::RetryAfter() const {

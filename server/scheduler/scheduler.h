@@ -72,8 +72,12 @@ class Scheduler {
   // ended already.
   absl::Status Enqueue(JobPtr job);
 
-  // Forgets a job that has ended while it waited, so that it no longer counts. Call it after Finish; harmless for a job
-  // that is not waiting.
+  // Keeps room for a job that is to be enqueued later, so that what waits elsewhere is bounded by the same bounds:
+  // until Enqueue, whatever that answers, or Forget. Fails as Enqueue does. REQUIRES: the job lives until then.
+  absl::Status Expect(const Job& job);
+
+  // Forgets a job that has ended while it waited or was expected, so that it no longer counts. Call it after Finish;
+  // harmless for another job.
   void Forget(const Job& job);
 
   // Waits for work and returns a batch of compatible jobs, each moved to kBatched; empty only once closed and drained.
@@ -103,6 +107,9 @@ class Scheduler {
   // Jobs and bytes waiting.
   int64_t queued_jobs() const;
   int64_t queued_bytes() const;
+  // Jobs that are expected, and their bytes.
+  int64_t expected_jobs() const;
+  int64_t expected_bytes() const;
   // When a refused caller should come back: the time that what waits and what runs takes at the recent pace, 1 ms to
   // 5 s.
   absl::Duration RetryAfter() const;

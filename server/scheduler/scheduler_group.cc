@@ -15,11 +15,7 @@ SchedulerGroup::SchedulerGroup(const SchedulerOptions& options, size_t devices, 
 }
 
 absl::Status SchedulerGroup::Enqueue(const JobPtr& job) {
-  if (const int device = job->traits().device; device != Job::kAnyDevice) {
-    ABSL_RAW_CHECK(static_cast<size_t>(device) < schedulers_.size(), "a job's device is one of the group's");
-    job->scheduler_.store(&of(static_cast<size_t>(device)));
-    return of(static_cast<size_t>(device)).Enqueue(job);
-  }
+  if (job->traits().device != Job::kAnyDevice) return OnlyOneOf(job)->Enqueue(job);
   std::vector<std::pair<double, Scheduler*>> by_cost;
   by_cost.reserve(schedulers_.size());
   for (const auto& scheduler : schedulers_) by_cost.emplace_back(scheduler->outstanding_cost(), scheduler.get());
@@ -35,6 +31,17 @@ absl::Status SchedulerGroup::Enqueue(const JobPtr& job) {
     if (refusal.ok() || absl::IsUnavailable(refusal)) refusal = std::move(status);
   }
   return refusal;
+}
+
+absl::Status SchedulerGroup::Expect(const JobPtr& job) { return OnlyOneOf(job)->Expect(*job); }
+
+Scheduler* SchedulerGroup::OnlyOneOf(const JobPtr& job) {
+  const int device = job->traits().device;
+  ABSL_RAW_CHECK(device >= 0 && static_cast<size_t>(device) < schedulers_.size(),
+                 "a job's device is one of the group's");
+  Scheduler* const scheduler = &of(static_cast<size_t>(device));
+  job->scheduler_.store(scheduler);
+  return scheduler;
 }
 
 void SchedulerGroup::Forget(const Job& job) {
@@ -58,6 +65,18 @@ int64_t SchedulerGroup::queued_jobs() const {
 int64_t SchedulerGroup::queued_bytes() const {
   int64_t bytes = 0;
   for (const auto& scheduler : schedulers_) bytes += scheduler->queued_bytes();
+  return bytes;
+}
+
+int64_t SchedulerGroup::expected_jobs() const {
+  int64_t jobs = 0;
+  for (const auto& scheduler : schedulers_) jobs += scheduler->expected_jobs();
+  return jobs;
+}
+
+int64_t SchedulerGroup::expected_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& scheduler : schedulers_) bytes += scheduler->expected_bytes();
   return bytes;
 }
 

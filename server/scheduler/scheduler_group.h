@@ -26,6 +26,8 @@ class SchedulerGroup {
   // As Scheduler::Enqueue, with the scheduler of the least outstanding cost that is open and has room, or the job's
   // only one (Traits::device). Where none is: UNAVAILABLE if all are closed, otherwise RESOURCE_EXHAUSTED.
   absl::Status Enqueue(const JobPtr& job);
+  // As Scheduler::Expect. REQUIRES: only one device can run the job (Traits::device).
+  absl::Status Expect(const JobPtr& job);
   // As Scheduler::Forget.
   void Forget(const Job& job);
 
@@ -36,10 +38,16 @@ class SchedulerGroup {
   // Jobs and bytes waiting, all devices together.
   int64_t queued_jobs() const;
   int64_t queued_bytes() const;
+  // Jobs that are expected, and their bytes.
+  int64_t expected_jobs() const;
+  int64_t expected_bytes() const;
   // The shortest of the open schedulers'.
   absl::Duration RetryAfter() const;
 
  private:
+  // The scheduler of the job's device; notes that it is there.
+  Scheduler* OnlyOneOf(const JobPtr& job);
+
   std::vector<std::unique_ptr<Scheduler>> schedulers_;
 };
 

@@ -142,6 +142,33 @@ TEST(Scheduler, ForgottenJobsNoLongerCount) {
   EXPECT_EQ(job.use_count(), 1);
 }
 
+TEST(Scheduler, NoJobIsExpectedAfterEnqueueWhateverItAnswers) {
+  FakeClock clock;
+  Scheduler scheduler({.max_queue_jobs = 1}, &clock);
+  const TestJobPtr late = MakeTestJob({.bytes = 10, .deadline = clock.Now() + absl::Seconds(1)});
+  ASSERT_TRUE(scheduler.Expect(*late).ok());
+  EXPECT_EQ(scheduler.expected_jobs(), 1);
+  EXPECT_EQ(scheduler.expected_bytes(), 10);
+  EXPECT_EQ(scheduler.Enqueue(MakeTestJob({})).code(), absl::StatusCode::kResourceExhausted);
+  clock.Advance(absl::Seconds(2));
+  EXPECT_EQ(scheduler.Enqueue(late).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(scheduler.expected_jobs(), 0);
+  EXPECT_EQ(scheduler.Expect(*late).code(), absl::StatusCode::kDeadlineExceeded);
+
+  const TestJobPtr ended = MakeTestJob({});
+  ASSERT_TRUE(scheduler.Expect(*ended).ok());
+  ended->Finish(absl::CancelledError(""));
+  EXPECT_EQ(scheduler.Enqueue(ended).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(scheduler.expected_jobs(), 0);
+
+  const TestJobPtr comes_after_the_end = MakeTestJob({});
+  ASSERT_TRUE(scheduler.Expect(*comes_after_the_end).ok());
+  scheduler.Close();
+  EXPECT_EQ(scheduler.Enqueue(comes_after_the_end).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(scheduler.expected_jobs(), 0);
+  EXPECT_EQ(scheduler.Expect(*comes_after_the_end).code(), absl::StatusCode::kUnavailable);
+}
+
 TEST(Scheduler, CancelledJobsAreNeverBatched) {
   FakeClock clock;
   Scheduler scheduler({}, &clock);

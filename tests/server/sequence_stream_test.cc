@@ -225,6 +225,7 @@ TEST_F(SequenceStreamTest, CancelTimeoutAndReuseEndCallsThatWaitForTheirTurn) {
   EXPECT_THAT(reused.status().message(), HasSubstr("id: 4"));
   server.clock().Advance(absl::Seconds(2));
   EXPECT_EQ(stream.Await(3).status().code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  server.AwaitMetric("tessera_turn_requests", 1);
   server.device().Release(1);
   const v1::ExtendStreamResponse one = stream.Await(1), five = stream.Await(5);
   ASSERT_EQ(one.status().code(), 0) << one.status().message();

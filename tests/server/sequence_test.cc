@@ -276,6 +276,77 @@ TEST_F(SequenceTest, CallsOnOneSequenceAreDoneInOrder) {
   }
 }
 
+TEST_F(SequenceTest, CancelledWhileItWaitsForItsTurnItHoldsNothing) {
+  TestServer server("run@1=hang", Config());
+  SequenceClient client = Client(server);
+  KnownSequence sequence = client.Create();
+  const std::vector<KnownEntry> entries = {{&sequence, 0, 100, 10}};
+  ExtendCall runs(client.stub(), client.Request(entries), "a");
+  server.device().AwaitBatch(1);
+  const v1::Occupancy before = server.Info().occupancy();
+  {
+    std::vector<std::unique_ptr<ExtendCall>> waiting;
+    for (int i = 0; i < 5; ++i) {
+      waiting.push_back(std::make_unique<ExtendCall>(client.stub(), client.Request(entries), "a"));
+    }
+    server.AwaitMetric("tessera_turn_requests", 5);
+    EXPECT_GT(server.Metrics()["tessera_turn_bytes"], 5 * 100 * 4 * 16 * 4);
+    EXPECT_GT(server.Info().occupancy().staging_used_bytes(), before.staging_used_bytes());
+    for (const auto& call : waiting) call->Cancel();
+    for (const auto& call : waiting) EXPECT_EQ(call->Await().error_code(), grpc::StatusCode::CANCELLED);
+    server.AwaitOccupancy([&](const v1::Occupancy& now) {
+      return now.inflight_bytes() == before.inflight_bytes() && now.staging_used_bytes() == before.staging_used_bytes();
+    });
+  }
+  server.AwaitMetric("tessera_turn_requests", 0);
+  EXPECT_EQ(server.Metrics()["tessera_turn_bytes"], 0);
+  EXPECT_FALSE(runs.done());
+  const std::vector<KnownEntry> small = {{&sequence}};
+  ExtendCall next(client.stub(), client.Request(small), "a");
+  server.device().Release(1);
+  ASSERT_TRUE(runs.Await().ok());
+  ASSERT_TRUE(next.Await().ok());
+  client.Note(entries, runs.request());
+  client.Note(small, next.request());
+  EXPECT_LT(client.Error(small, next.request(), next.response()), kTolerance);
+  server.AwaitIdle();
+}
+
+TEST_F(SequenceTest, CallsThatWaitForTheirTurnCountAgainstTheQueuesBounds) {
+  ServerConfig config = Config();
+  config.scheduler.max_queue_jobs = 4;
+  config.scheduler.max_tenant_share = 0.75;
+  TestServer server("run@1=hang", config);
+  SequenceClient client = Client(server), other = Client(server, "b");
+  KnownSequence sequence = client.Create();
+  const std::vector<KnownEntry> entries = {{&sequence}};
+  std::vector<std::unique_ptr<ExtendCall>> calls;
+  calls.push_back(std::make_unique<ExtendCall>(client.stub(), client.Request(entries), "a"));
+  server.device().AwaitBatch(1);
+  for (int waiting = 1; waiting <= 3; ++waiting) {
+    calls.push_back(std::make_unique<ExtendCall>(client.stub(), client.Request(entries), "a"));
+    server.AwaitMetric("tessera_turn_requests", waiting);
+  }
+  ExtendCall refused(client.stub(), client.Request(entries), "a");
+  EXPECT_EQ(refused.Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << "one tenant's share is three";
+  EXPECT_FALSE(refused.RetryPushback().empty());
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"queue\"}"], 1);
+  KnownSequence of_other = other.Create();
+  ExtendCall others(other.stub(), other.Request({{&of_other}}), "b");
+  server.AwaitQueued(1);
+  EXPECT_EQ(server.Metrics()["tessera_turn_requests"], 3);
+  ExtendCall fifth(other.stub(), other.Request({{&of_other}}), "b");
+  EXPECT_EQ(fifth.Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << "three wait and one is queued";
+  server.device().Release(1);
+  for (const auto& call : calls) {
+    ASSERT_TRUE(call->Await().ok()) << call->Await().error_message();
+    client.Note(entries, call->request());
+    EXPECT_LT(client.Error(entries, call->request(), call->response()), kTolerance);
+  }
+  EXPECT_TRUE(others.Await().ok());
+  server.AwaitMetric("tessera_turn_requests", 0);
+}
+
 TEST_F(SequenceTest, CancelledWhileItRunsLeavesNoTrace) {
   TestServer server("run@2=hang", Config());
   SequenceClient client = Client(server);

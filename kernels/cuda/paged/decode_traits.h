@@ -2,6 +2,8 @@
 #ifndef TESSERA_KERNELS_CUDA_PAGED_DECODE_TRAITS_H_
 #define TESSERA_KERNELS_CUDA_PAGED_DECODE_TRAITS_H_
 
+#include <algorithm>
+
 #include "kernels/cuda/paged/cached_operand.h"
 #include "kernels/cuda/paged/key_value_stream.h"
 
@@ -17,15 +19,15 @@ struct DecodeTraits {
   static constexpr int kTileRows = 16 * kRowGroups;
   static constexpr int kWarps = kHeadDim > 128 ? 2 : 4;
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kBlocks = 2;  // a multiprocessor
+  // Thread blocks of a multiprocessor, so that some stream while others begin or end; what their registers allow.
+  static constexpr int kBlocks = kHeadDim > 128 || kRowGroups > 1 ? 2 : kHeadDim > 64 ? 3 : 4;
 
-  // As many bytes on their way as fit: 96 KiB are what every GPU since Ampere gives a block, and Hopper gives two.
-  static constexpr int kRingBytes = 96 * 1024;
+  // As many bytes on their way as that leaves room for on Hopper. One block's share is what every GPU since Ampere has.
+  static constexpr int kRingBytes = 192 * 1024 / kBlocks;
   using Operand = CachedOperand<Element, Cached, kHeadDim>;
   using Tile = typename Operand::Tile;
-  static constexpr int kStages =
-      kRingBytes / (kWarps * 2 * Tile::kBytes) < 8 ? kRingBytes / (kWarps * 2 * Tile::kBytes) : 8;
-  using Stream = KeyValueStream<Cached, kHeadDim, kWarps, kStages>;
+  static constexpr int kBuffers = std::min(kRingBytes / (kWarps * Tile::kBytes) / 2 * 2, 16);
+  using Stream = KeyValueStream<Cached, kHeadDim, kWarps, kBuffers>;
   static constexpr int kSharedBytes = kWarps * Stream::kWarpBytes;
 
   static constexpr int kSteps = kHeadDim / 16;

@@ -44,11 +44,9 @@ class DecodeWarp {
   __device__ __forceinline__ void Run(Stream& stream, const unsigned char* ring) {
     for (int32_t first_key = Stream::FirstTile(work_); first_key < work_.keys.end;
          first_key += kTileKeys * Traits::kWarps) {
-      const unsigned char* keys = ring + stream.Wait();
-      const unsigned char* values = keys + Tile::kBytes;
       float s[kRowGroups][8];
       uint32_t p[kRowGroups][4];
-      Scores(s, keys);
+      Scores(s, ring + stream.WaitKeys());
       work_.scores.Apply(reinterpret_cast<float(&)[kRowGroups * 8]>(s));
       const bool masked = first_key < work_.whole.begin || first_key + kTileKeys > work_.whole.end;
 #pragma unroll
@@ -56,6 +54,7 @@ class DecodeWarp {
         Softmax(s[group], first_key, masked, group);
         tile::PackOperand<Element>(p[group], s[group]);
       }
+      const unsigned char* values = ring + stream.WaitValues();
       if constexpr (Tile::kIsFloat8) {
         AddFloat8Outputs(p, values);
       } else {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "prometheus/metric_type.h"
 #include "server/logging.h"
 #include "server/metrics/metric_names.h"
 
@@ -63,7 +64,8 @@ void MetricsObserver::OnBatch(const DeviceInfo& device, DType dtype, int64_t job
 void MetricsObserver::OnDropped(absl::StatusCode /*code*/, Job::State /*where*/) {}
 
 void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, const RegionQuota* regions,
-                     const std::vector<Device*>& devices, ScrapeGauges* gauges) {
+                     const std::vector<Device*>& devices, const std::vector<ResidentCachePtr>& caches,
+                     ScrapeGauges* gauges) {
   const auto number = [](auto value) { return static_cast<double>(value); };
   gauges->Add(metric_names::kQueueRequests, "Calls waiting.", {}, [=] { return number(scheduler->queued_jobs()); });
   gauges->Add(metric_names::kQueueBytes, "Bytes of the calls waiting.", {},
@@ -81,10 +83,13 @@ void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, 
   gauges->Add(metric_names::kRegionBytes, "Shared memory of regions, the most and what is open.", {{"kind", "used"}},
               [=] { return number(regions->in_use().bytes); });
   const StagingPool* const staging = &devices.front()->staging();
-  gauges->Add(metric_names::kPinnedMemoryBytes, "Staging memory, in all and in use.", {{"kind", "capacity"}},
+  const char* const pinned = "Staging memory, in all and in use, and beside it the host's room for pages.";
+  gauges->Add(metric_names::kPinnedMemoryBytes, pinned, {{"kind", "capacity"}},
               [=] { return number(staging->capacity()); });
-  gauges->Add(metric_names::kPinnedMemoryBytes, "Staging memory, in all and in use.", {{"kind", "used"}},
-              [=] { return number(staging->in_use()); });
+  gauges->Add(metric_names::kPinnedMemoryBytes, pinned, {{"kind", "used"}}, [=] { return number(staging->in_use()); });
+  int64_t host_pages = 0;
+  for (const ResidentCachePtr& cache : caches) host_pages += cache->profile().host_bytes();
+  gauges->Add(metric_names::kPinnedMemoryBytes, pinned, {{"kind", "host_pages"}}, [=] { return number(host_pages); });
   for (const Device* device : devices) {
     const DeviceInfo info = device->info();
     const std::string index = std::to_string(info.index);
@@ -116,6 +121,18 @@ void AddCacheGauges(const std::vector<ResidentCachePtr>& caches, ScrapeGauges* g
                   const PageCounts pages = cache->sequences().counts().host;
                   return static_cast<double>(pages.total - pages.free);
                 });
+  }
+  for (const ResidentCachePtr& cache : caches) {
+    const std::string& profile = cache->profile().name;
+    const char* const help = "Pages that were moved to the host's memory, and back to the device.";
+    gauges->Add(
+        metric_names::kKvMovedPages, help, {{"profile", profile}, {"to", "host"}},
+        [cache] { return static_cast<double>(cache->sequences().counts().pages_to_host); },
+        prometheus::MetricType::Counter);
+    gauges->Add(
+        metric_names::kKvMovedPages, help, {{"profile", profile}, {"to", "device"}},
+        [cache] { return static_cast<double>(cache->sequences().counts().pages_from_host); },
+        prometheus::MetricType::Counter);
   }
   for (const ResidentCachePtr& cache : caches) {
     gauges->Add(metric_names::kKvSequences, "Resident sequences.", {{"profile", cache->profile().name}},

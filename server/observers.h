@@ -44,10 +44,11 @@ class MetricsObserver final : public RpcObserver, public EngineObserver {
   OpenRpcs* const open_rpcs_;
 };
 
-// Gauges of the queue, of the bytes in flight, of regions, and of the devices' memory. All outlive `gauges`. REQUIRES:
-// at least one device.
+// Gauges of the queue, of the bytes in flight, of regions, and of memory: the devices', and the host's that they copy
+// from and to. All outlive `gauges`. REQUIRES: at least one device.
 void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, const RegionQuota* regions,
-                     const std::vector<Device*>& devices, ScrapeGauges* gauges);
+                     const std::vector<Device*>& devices, const std::vector<ResidentCachePtr>& caches,
+                     ScrapeGauges* gauges);
 
 // Gauges of the resident sequences and their pages, by profile.
 void AddCacheGauges(const std::vector<ResidentCachePtr>& caches, ScrapeGauges* gauges);

@@ -240,7 +240,7 @@ absl::Status Server::Listen() {
 
 absl::Status Server::ExposeMetrics() {
   auto gauges = std::make_shared<ScrapeGauges>();
-  AddServerGauges(&scheduler_, &budget_, &region_host_.quota(), devices_, gauges.get());
+  AddServerGauges(&scheduler_, &budget_, &region_host_.quota(), devices_, sequences_.caches, gauges.get());
   AddCacheGauges(sequences_.caches, gauges.get());
   for (size_t i = 0; i < devices_.size(); ++i) {
     gauges->Add(metric_names::kDeviceUp, "1 while the device takes calls, 0 once it is lost.",

@@ -214,7 +214,12 @@ void SequenceCache::FinishChange(StepState::TableChange& change, bool commit) {
     const bool replaces = i < sequence.table.size();
     const PageRef page = change.table[i];
     if (!page.exists() || (replaces && page == sequence.table[i])) continue;
-    if (commit) pool(page).MarkScrubbed(page, *sequence.tenant);
+    if (commit) {
+      pool(page).MarkScrubbed(page, *sequence.tenant);
+      if (replaces && page.place() != sequence.table[i].place()) {
+        ++(page.place() == Place::kHost ? pages_to_host_ : pages_from_host_);
+      }
+    }
     if (!keep) {
       DropPage(page, sequence);
       continue;

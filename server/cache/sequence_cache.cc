@@ -143,7 +143,9 @@ CacheCounts SequenceCache::counts() const {
   return {.device = {device_.total(), device_.free()},
           .host = {host_.total(), host_.free()},
           .sequences = slots_.open(),
-          .steps = static_cast<int64_t>(steps_.size())};
+          .steps = static_cast<int64_t>(steps_.size()),
+          .pages_to_host = pages_to_host_,
+          .pages_from_host = pages_from_host_};
 }
 
 absl::StatusOr<Sequence*> SequenceCache::Find(absl::string_view tenant, const SequenceHandle& handle, absl::Time now) {

@@ -86,6 +86,9 @@ struct CacheCounts {
   PageCounts host;
   int64_t sequences = 0;  // released ones that a step still holds among them
   int64_t steps = 0;      // under way
+  // Moved since the cache was made; moves that were rolled back not among them.
+  int64_t pages_to_host = 0;
+  int64_t pages_from_host = 0;
 };
 
 // Thread-safe. No call blocks on anything but the cache's own lock.
@@ -221,6 +224,8 @@ class SequenceCache {
   const uint64_t epoch_;
   IdleList idle_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<const StepState*> steps_ ABSL_GUARDED_BY(mutex_);
+  int64_t pages_to_host_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t pages_from_host_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tessera

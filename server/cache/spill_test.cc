@@ -50,6 +50,7 @@ TEST_F(SpillTest, TheLongestIdleGoFirstAndComeBackWithTheirNextUse) {
   ASSERT_EQ(cache_.Reserve("a", {{newest, 0, 9}}, &missing).status().code(), absl::StatusCode::kResourceExhausted);
   ASSERT_EQ(missing, 3);
 
+  cache_.Spill(missing).reset();  // rolled back
   std::optional<CacheStep> spill = cache_.Spill(missing);
   ASSERT_TRUE(spill.has_value());
   ASSERT_THAT(spill->copies(), SizeIs(3));
@@ -59,6 +60,7 @@ TEST_F(SpillTest, TheLongestIdleGoFirstAndComeBackWithTheirNextUse) {
   spill->Commit();
   EXPECT_EQ(cache_.counts().device.free, 3);
   EXPECT_EQ(cache_.counts().host.free, 2);
+  EXPECT_EQ(cache_.counts().pages_to_host, 3);
   EXPECT_EQ(Info(oldest).host_pages, 2);
   EXPECT_EQ(Info(middle).host_pages, 1) << "as many as were wanted";
   Use(newest, 9);
@@ -72,6 +74,8 @@ TEST_F(SpillTest, TheLongestIdleGoFirstAndComeBackWithTheirNextUse) {
   step->Commit();
   EXPECT_EQ(Info(oldest).host_pages, 0);
   EXPECT_EQ(cache_.counts().host.free, 4);
+  EXPECT_EQ(cache_.counts().pages_to_host, 3);
+  EXPECT_EQ(cache_.counts().pages_from_host, 2);
 }
 
 TEST_F(SpillTest, ASpilledSequenceKeepsItsLease) {

@@ -43,6 +43,7 @@ inline constexpr char kPinnedMemoryBytes[] = "tessera_pinned_memory_bytes";
 
 inline constexpr char kKvPages[] = "tessera_kv_pages";
 inline constexpr char kKvHostPages[] = "tessera_kv_host_pages";
+inline constexpr char kKvMovedPages[] = "tessera_kv_moved_pages_total";
 inline constexpr char kKvSequences[] = "tessera_kv_sequences";
 
 inline constexpr char kFlops[] = "tessera_flops_total";

@@ -131,6 +131,13 @@ TEST(ScrapeGaugesTest, ValuesAreReadAtEachScrape) {
   EXPECT_EQ(gauges.Collect().size(), 1u);
 }
 
+TEST(ScrapeGaugesTest, CountersAreCounters) {
+  ScrapeGauges gauges;
+  gauges.Add(
+      "moved_total", "help", {}, [] { return 3; }, prometheus::MetricType::Counter);
+  EXPECT_THAT(Text(gauges), HasSubstr("# TYPE moved_total counter\nmoved_total 3\n"));
+}
+
 TEST(ProcessCollectorTest, ReportsThisProcess) {
   double resident = 0, open_fds = 0, start = 0, threads = 0;
   for (const prometheus::MetricFamily& family : ProcessCollector().Collect()) {

@@ -3,17 +3,16 @@
 #include <utility>
 
 #include "prometheus/client_metric.h"
-#include "prometheus/metric_type.h"
 
 namespace tessera {
 
 void ScrapeGauges::Add(const std::string& name, const std::string& help, const prometheus::Labels& labels,
-                       ValueFn value) {
+                       ValueFn value, prometheus::MetricType type) {
   if (families_.empty() || families_.back().name != name) {
     prometheus::MetricFamily& family = families_.emplace_back();
     family.name = name;
     family.help = help;
-    family.type = prometheus::MetricType::Gauge;
+    family.type = type;
   }
   prometheus::ClientMetric& metric = families_.back().metric.emplace_back();
   for (const auto& [key, label_value] : labels) metric.label.push_back({key, label_value});
@@ -22,7 +21,11 @@ void ScrapeGauges::Add(const std::string& name, const std::string& help, const p
 
 std::vector<prometheus::MetricFamily> ScrapeGauges::Collect() const {
   std::vector<prometheus::MetricFamily> families = families_;
-  for (const Gauge& gauge : gauges_) families[gauge.family].metric[gauge.metric].gauge.value = gauge.value();
+  for (const Gauge& gauge : gauges_) {
+    prometheus::MetricFamily& family = families[gauge.family];
+    prometheus::ClientMetric& metric = family.metric[gauge.metric];
+    (family.type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = gauge.value();
+  }
   return families;
 }
 

@@ -1,4 +1,4 @@
-// Gauges whose value is asked for at scrape time, so that nobody has to keep them up to date.
+// Gauges, and counters that others keep, whose value is asked for at scrape time.
 #ifndef TESSERA_SERVER_METRICS_SCRAPE_GAUGES_H_
 #define TESSERA_SERVER_METRICS_SCRAPE_GAUGES_H_
 
@@ -9,16 +9,18 @@
 #include "prometheus/collectable.h"
 #include "prometheus/labels.h"
 #include "prometheus/metric_family.h"
+#include "prometheus/metric_type.h"
 
 namespace tessera {
 
-// Add every gauge before the first scrape; Collect is thread-safe. The callbacks must be, too.
+// Add all of them before the first scrape; Collect is thread-safe. The callbacks must be, too.
 class ScrapeGauges final : public prometheus::Collectable {
  public:
   using ValueFn = std::function<double()>;
 
-  // Gauges of one name must be added one after the other.
-  void Add(const std::string& name, const std::string& help, const prometheus::Labels& labels, ValueFn value);
+  // Those of one name must be added one after the other, and be of one type.
+  void Add(const std::string& name, const std::string& help, const prometheus::Labels& labels, ValueFn value,
+           prometheus::MetricType type = prometheus::MetricType::Gauge);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 

@@ -62,7 +62,9 @@ BatchOutcome CpuDevice::Extend(int slot, const PagedParams& params, absl::Span<c
   }
   std::vector<PagedSequence> sequences;
   for (const ExtendItem& item : items) {
-    for (const MemoryCopy& copy : item.copies) std::memcpy(copy.to, copy.from, copy.bytes);
+    for (const absl::Span<const MemoryCopy> copies : {item.copies, item.to_host, item.from_host}) {
+      for (const MemoryCopy& copy : copies) std::memcpy(copy.to, copy.from, copy.bytes);
+    }
     sequences.insert(sequences.end(), item.sequences.begin(), item.sequences.end());
   }
   BatchOutcome outcome;

@@ -48,12 +48,14 @@ struct BatchItem {
 };
 
 // One Extend call of a batch: what is done to pages before rows are appended, its bytes, and views. Layers, page
-// numbers and tables are good as long as the call.
+// numbers and tables are good as long as the call. Nothing in the batch writes what is moved to the host.
 struct ExtendItem {
-  absl::Span<const MemoryFill> fills;   // all of them first, of all items
-  absl::Span<const MemoryCopy> copies;  // then these
-  absl::Span<const std::byte> input;    // q, k, v
-  absl::Span<std::byte> output;         // o, LSE
+  absl::Span<const MemoryFill> fills;           // all of them first, of all items
+  absl::Span<const MemoryCopy> copies;          // then these, from page to page of the device,
+  absl::Span<const MemoryCopy> to_host = {};    // from the device's pages to the host's,
+  absl::Span<const MemoryCopy> from_host = {};  // and back; in any order
+  absl::Span<const std::byte> input;            // q, k, v
+  absl::Span<std::byte> output;                 // o, LSE
   // Layers in the pages' region; their scales, and tables, in host memory; the rest as above.
   absl::Span<const PagedSequence> sequences;
 };

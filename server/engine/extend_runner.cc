@@ -12,7 +12,9 @@ BatchOutcome ExtendRunner::Run(int slot, absl::Span<const DeviceJobPtr> jobs, co
   for (const DeviceJobPtr& each : jobs) {
     ExtendJob& job = static_cast<ExtendJob&>(*each);
     items.push_back({.fills = job.fills(),
-                     .copies = job.copies(),
+                     .copies = job.copies().on_device,
+                     .to_host = job.copies().to_host,
+                     .from_host = job.copies().from_host,
                      .input = {job.input().data(), job.input().size()},
                      .output = {job.output().data(), job.output().size()},
                      .sequences = job.sequences()});

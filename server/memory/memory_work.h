@@ -3,6 +3,7 @@
 #define TESSERA_SERVER_MEMORY_MEMORY_WORK_H_
 
 #include <cstddef>
+#include <vector>
 
 namespace tessera {
 
@@ -17,6 +18,13 @@ struct MemoryCopy {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   size_t bytes = 0;
+};
+
+// Copies of pages, by where they begin and end: on the device, or in the host's memory.
+struct PageCopies {
+  std::vector<MemoryCopy> on_device;
+  std::vector<MemoryCopy> to_host;
+  std::vector<MemoryCopy> from_host;
 };
 
 }  // namespace tessera

@@ -51,7 +51,7 @@ class ExtendJob final : public DeviceJob {
 
   // What a device does, in this order; the last of them reads and writes the buffers. REQUIRES, of all: Begin.
   absl::Span<const MemoryFill> fills() const { return fills_; }
-  absl::Span<const MemoryCopy> copies() const { return copies_; }
+  const PageCopies& copies() const { return copies_; }
   absl::Span<const PagedSequence> sequences() const { return sequences_; }
   // Of the pages, and what the call asks for: the same for all jobs of one key.
   PagedParams params() const { return cache_->pages().ParamsFor(shape_.params); }
@@ -77,7 +77,7 @@ class ExtendJob final : public DeviceJob {
   SequenceTurns::Turn turn_;  // given back after the step, so destroyed after it
   std::optional<CacheStep> step_;
   std::vector<MemoryFill> fills_;
-  std::vector<MemoryCopy> copies_;
+  PageCopies copies_;
   std::vector<PagedSequence> sequences_;
   std::vector<int64_t> lengths_;
   ByteBudget::Charge charge_;

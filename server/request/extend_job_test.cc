@@ -154,12 +154,12 @@ TEST_F(ExtendJobTest, SharedPagesAreCopiedInAllLayersBeforeTheyAreWritten) {
   ExtendJobPtr second = Make({{fork, 0, 1, 1}});
   Begin(*second, "a");
   const size_t plane = 4 * 2 * 8 * 2;
-  ASSERT_EQ(second->copies().size(), 4u);  // K and V of two layers
+  ASSERT_EQ(second->copies().on_device.size(), 4u);  // K and V of two layers
   for (size_t i = 0; i < 4; ++i) {
-    const MemoryCopy& copy = second->copies()[i];
+    const MemoryCopy& copy = second->copies().on_device[i];
     EXPECT_EQ(copy.bytes, 3u * 2 * 8 * 2);
-    EXPECT_EQ(copy.from, second->copies()[0].from + i * plane);
-    EXPECT_EQ(copy.to, second->copies()[0].to + i * plane);
+    EXPECT_EQ(copy.from, second->copies().on_device[0].from + i * plane);
+    EXPECT_EQ(copy.to, second->copies().on_device[0].to + i * plane);
   }
   second->Complete({});
 }

@@ -53,10 +53,15 @@ PagedLayer PageStore::layer(int32_t layer) const {
 
 MemoryFill PageStore::Clearing(PageRef number) const { return {page(number), static_cast<size_t>(page_bytes_)}; }
 
-void PageStore::AppendCopies(const PageCopy& copy, std::vector<MemoryCopy>* copies) const {
+void PageStore::AppendCopies(const PageCopy& copy, PageCopies* copies) const {
+  if (copy.from.place() != copy.to.place()) {
+    std::vector<MemoryCopy>& moves = copy.to.place() == Place::kHost ? copies->to_host : copies->from_host;
+    moves.push_back({page(copy.from), page(copy.to), static_cast<size_t>(page_bytes_)});
+    return;
+  }
   const auto bytes = static_cast<size_t>(copy.tokens * kv_heads_ * head_dim_ * SizeOf(kv_dtype_));
   for (int plane = 0; plane < 2 * layers_; ++plane) {
-    copies->push_back({page(copy.from) + plane * plane_bytes_, page(copy.to) + plane * plane_bytes_, bytes});
+    copies->on_device.push_back({page(copy.from) + plane * plane_bytes_, page(copy.to) + plane * plane_bytes_, bytes});
   }
 }
 

@@ -37,8 +37,9 @@ class PageStore {
   PagedLayer layer(int32_t layer) const;
 
   MemoryFill Clearing(PageRef page) const;
-  // One piece for each layer's K and V.
-  void AppendCopies(const PageCopy& copy, std::vector<MemoryCopy>* copies) const;
+  // On the device, one piece for each layer's K and V, of the copy's rows alone. Between the device and the host the
+  // whole page as one piece: what it holds beyond its rows is the same tenant's, or zero.
+  void AppendCopies(const PageCopy& copy, PageCopies* copies) const;
 
  private:
   std::byte* page(PageRef page) const {

@@ -1,6 +1,6 @@
 // Checks steps on resident sequences on a GPU: against the CPU through all that a cache does to its sequences, against
 // the reference in double for types and layouts of pages that no profile has, and bit by bit against themselves alone,
-// in company and in other slots.
+// in company, in other slots and after their pages have been on the host.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -114,6 +114,7 @@ class Twins {
 
   void Grow(std::mt19937_64& random);
   void Shrink(std::mt19937_64& random);
+  void Spill(std::mt19937_64& random);
   double Step(std::mt19937_64& random);
 
   const CacheProfile profile_;
@@ -128,6 +129,7 @@ double Twins::Live(int batches, std::mt19937_64& random) {
     Grow(random);
     worst = std::max(worst, Step(random));
     Shrink(random);
+    Spill(random);
   }
   return worst;
 }
@@ -169,6 +171,16 @@ void Twins::Shrink(std::mt19937_64& random) {
     }
     members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(place));
   }
+}
+
+// Pages of whichever have been idle for longest; they come back with their next step.
+void Twins::Spill(std::mt19937_64& random) {
+  if (random() % 3 != 0) return;
+  const auto pages = static_cast<int64_t>(random() % static_cast<uint64_t>(profile_.host_pages + 1));
+  for (ResidentCalls& side : sides_) ASSERT_TRUE(side.Spill(0, pages).status.ok());
+  const CacheCounts gpu = sides_[0].sequences().counts(), cpu = sides_[1].sequences().counts();
+  EXPECT_EQ(gpu.pages_to_host, cpu.pages_to_host);
+  EXPECT_EQ(gpu.pages_from_host, cpu.pages_from_host);
 }
 
 // One batch: of each sequence a layer or several, by one token or a chunk, each sequence's entries a call.
@@ -222,11 +234,13 @@ TEST(GpuExtendTest, SequencesLiveAsTheyDoOnTheCpu) {
     profile.page_tokens = Pick<int64_t>(random, {1, 16, 64, 64, 256});
     profile.max_tokens = 1000;
     profile.pages = static_cast<int32_t>(9 * 2 * ((1000 + profile.page_tokens - 1) / profile.page_tokens));
+    profile.host_pages = profile.pages / 3;
+    profile.float8 = random() % 4 == 0;
     const int32_t group = Pick<int32_t>(random, {1, 2, 4, 8});
     Twins twins(profile, group, gpu.get(), cpu.get());
-    EXPECT_LE(twins.Live(30, random), 1) << Name(profile.dtype) << ", heads " << profile.kv_heads << "x" << group
-                                         << ", d " << profile.head_dim << ", pages of " << profile.page_tokens
-                                         << ", layers " << profile.layers;
+    EXPECT_LE(twins.Live(30, random), 1) << Name(profile.dtype) << " in " << Name(profile.kv_dtype()) << ", heads "
+                                         << profile.kv_heads << "x" << group << ", d " << profile.head_dim
+                                         << ", pages of " << profile.page_tokens << ", layers " << profile.layers;
   }
   EXPECT_EQ(gpu->memory_in_use(), 0);
   EXPECT_GT(gpu->launch_memory(), 0);
@@ -278,6 +292,58 @@ TEST(GpuExtendTest, NoBitDependsOnCompany) {
   PoisonOutputs(calls);
   for (const DeviceJobPtr& call : calls) ASSERT_TRUE(resident.Run(0, {call}).status.ok());
   EXPECT_EQ(OutputsOf(calls), together);
+}
+
+// Reads of all `handles`, one a call; `seed` makes their queries.
+std::vector<std::vector<std::byte>> ReadAll(ResidentCalls& resident, const CacheProfile& profile,
+                                            const std::vector<SequenceHandle>& handles, uint64_t seed) {
+  std::vector<DeviceJobPtr> calls;
+  for (const SequenceHandle& handle : handles) {
+    calls.push_back(*resident.Make("a", ParamsFor(profile, 4), {{handle, 0, 2, 0}, {handle, 1, 1, 0}}, seed));
+  }
+  const BatchOutcome outcome = resident.Run(0, calls);
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  std::vector<std::vector<std::byte>> outputs = OutputsOf(calls);
+  ResidentCalls::Commit(calls);
+  return outputs;
+}
+
+// Everything goes to the host, another tenant has the pages meanwhile, and everything comes back.
+TEST(GpuExtendTest, PagesThatWereOnTheHostAreTheSameBits) {
+  std::mt19937_64 random(RandomSeed());
+  const auto gpu = OpenGpu(/*slots=*/1);
+  for (const bool float8 : {false, true}) {
+    CacheProfile profile = LargeProfile();
+    profile.pages = profile.host_pages = 400;
+    profile.float8 = float8;
+    ResidentCalls resident(profile, gpu.get());
+    const std::vector<SequenceHandle> handles = *resident.sequences().Create("a", 24);
+    for (const SequenceHandle& handle : handles) {
+      const int64_t length = Pick<int64_t>(random, {1, 63, 64, 65, 200, 512, 1000});
+      const std::vector<DeviceJobPtr> filling = {
+          *resident.Make("a", ParamsFor(profile, 4), {{handle, 0, 0, length}, {handle, 1, 0, length}}, random())};
+      ASSERT_TRUE(resident.Run(0, filling).status.ok());
+      ResidentCalls::Commit(filling);
+    }
+    const uint64_t seed = random();
+    const std::vector<std::vector<std::byte>> before = ReadAll(resident, profile, handles, seed);
+    const int64_t used = profile.pages - resident.sequences().counts().device.free;
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_TRUE(resident.Spill(0, profile.pages).status.ok());
+      EXPECT_EQ(resident.sequences().counts().pages_to_host, used * (round + 1));
+      EXPECT_EQ(resident.sequences().counts().device.free, profile.pages);
+      const SequenceHandle other = resident.sequences().Create("b", 1)->at(0);
+      const int64_t rows = profile.pages * profile.page_tokens;
+      const std::vector<DeviceJobPtr> overwriting = {
+          *resident.Make("b", ParamsFor(profile, 4), {{other, 0, 0, rows}, {other, 1, 0, rows}}, random())};
+      ASSERT_TRUE(resident.Run(0, overwriting).status.ok());
+      ResidentCalls::Commit(overwriting);
+      ASSERT_TRUE(resident.sequences().Release("b", other).ok());
+      EXPECT_EQ(ReadAll(resident, profile, handles, seed), before) << Name(profile.kv_dtype()) << ", round " << round;
+      EXPECT_EQ(resident.sequences().counts().pages_from_host, used * (round + 1));
+    }
+  }
+  EXPECT_EQ(gpu->memory_in_use(), 0);
 }
 
 TEST(GpuExtendTest, SlotsDoNotDisturbOneAnother) {

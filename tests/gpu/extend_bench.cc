@@ -2,8 +2,9 @@
 // row, or a chunk of rows, to each sequence and attends. Prints JSON lines.
 //
 // `other_us` is what a step takes beside its kernel: from the call to its return, less the device's time between the
-// copies.
+// copies. Then pages that go to the host and come back, and what that does to steps of another slot.
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstdio>
@@ -129,6 +130,57 @@ void Measure(const std::shared_ptr<StagingPool>& staging, const Load& load) {
   std::fflush(stdout);
 }
 
+// Eight pages go to the host by one batch and come back by the next, on slot 0, while slot 1 decodes: first alone, then
+// beside these moves. A page has `layers` layers of 256 KiB.
+void MeasureMoves(const std::shared_ptr<StagingPool>& staging, int layers) {
+  constexpr int64_t kPages = 8;
+  CacheProfile profile = Profile();
+  profile.layers = layers;
+  profile.pages = profile.host_pages = 512;
+  const auto device = *CudaDevice::Open({.slots = 2, .memory_fraction = 0.06}, *cuda::CreateCudaBackend(0), staging,
+                                        GetRealCudaCalls(), *cuda::CreatePagedBackend(0));
+  ResidentCalls resident(profile, device.get());
+  // Decodes 16 sequences of 1024 tokens; they are not idle as long as the calls live.
+  const std::vector<DeviceJobPtr> decode = MakeStep(resident, {.sequences = 16, .tokens = 1024, .calls = 16});
+  const SequenceHandle moved = resident.sequences().Create("bench", 1)->at(0);
+  const AttentionParams params = ParamsFor(profile, 4);
+  const auto use = [&](int64_t rows) {
+    const std::vector<DeviceJobPtr> call = {*resident.Make("bench", params, {{moved, 0, 1, rows}}, 1)};
+    const BatchOutcome outcome = RunOrSay(resident, 0, call);
+    ResidentCalls::Commit(call);
+    return outcome;
+  };
+  use(kPages * profile.page_tokens);
+
+  std::vector<double> steps[2], out, back;
+  for (const bool beside : {false, true}) {
+    std::atomic<bool> over = false;
+    std::thread mover([&] {
+      while (beside && !over) {
+        out.push_back(absl::ToDoubleMicroseconds(resident.Spill(0, kPages).times.copy_out));
+        back.push_back(absl::ToDoubleMicroseconds(use(0).times.copy_in));
+      }
+    });
+    for (int i = 0; i < 20; ++i) RunOrSay(resident, 1, decode);
+    for (int i = 0; i < 1000; ++i) {
+      const double begin = Seconds();
+      RunOrSay(resident, 1, decode);
+      steps[beside].push_back((Seconds() - begin) * 1e6);
+    }
+    over = true;
+    mover.join();
+  }
+  const double gigabytes = static_cast<double>(kPages * profile.page_bytes()) / 1e9;
+  std::printf(
+      "{\"moved_pages\": %lld, \"page_bytes\": %lld, \"to_host_gb_per_s\": %.1f, \"from_host_gb_per_s\": %.1f, "
+      "\"rounds\": %zu, \"step_p50_us\": %.1f, \"step_p99_us\": %.1f, \"step_p50_us_beside\": %.1f, "
+      "\"step_p99_us_beside\": %.1f}\n",
+      static_cast<long long>(kPages), static_cast<long long>(profile.page_bytes()),
+      gigabytes / Quantile(out, 0.5) * 1e6, gigabytes / Quantile(back, 0.5) * 1e6, out.size(), Quantile(steps[0], 0.5),
+      Quantile(steps[0], 0.99), Quantile(steps[1], 0.5), Quantile(steps[1], 0.99));
+  std::fflush(stdout);
+}
+
 void MeasureAll() {
   const auto staging = std::make_shared<StagingPool>(*PinnedRegion::Allocate(kStagingBytes, GetRealCudaCalls()));
   for (const int looks : {CudaDeviceOptions().looks, 0}) {
@@ -140,6 +192,7 @@ void MeasureAll() {
   Measure(staging, {.sequences = 128, .tokens = 8192, .calls = 16});
   Measure(staging, {.tokens = 32768, .rows = 512});
   for (const int slots : {2, 4}) Measure(staging, {.sequences = 16, .tokens = 1024, .calls = 16, .slots = slots});
+  for (const int layers : {1, 32}) MeasureMoves(staging, layers);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -17,7 +18,11 @@ namespace {
 ResidentCachePtr OpenCache(const CacheProfile& profile, Device* device) {
   absl::StatusOr<std::unique_ptr<StagingPool::Region>> pages = device->TakePages(static_cast<size_t>(profile.bytes()));
   ABSL_RAW_CHECK(pages.ok(), "the device has the profile's pages");
-  return std::make_shared<ResidentCache>(profile, /*device=*/0, *std::move(pages), Clock::Real());
+  absl::StatusOr<std::unique_ptr<StagingPool::Region>> host_pages = nullptr;
+  if (profile.host_pages > 0) host_pages = device->TakeHostPages(static_cast<size_t>(profile.host_bytes()));
+  ABSL_RAW_CHECK(host_pages.ok(), "and the host's");
+  return std::make_shared<ResidentCache>(profile, /*device=*/0, *std::move(pages), Clock::Real(),
+                                         *std::move(host_pages));
 }
 
 // Repeats itself, for random numbers take longer than steps. The period is prime: no two rows are the same.
@@ -67,6 +72,16 @@ BatchOutcome ResidentCalls::Run(int slot, absl::Span<const DeviceJobPtr> calls) 
 void ResidentCalls::Commit(absl::Span<const DeviceJobPtr> calls) {
   const absl::Time now = Clock::Real()->Now();
   for (const DeviceJobPtr& call : calls) call->Complete({now, now, static_cast<int64_t>(calls.size())});
+}
+
+BatchOutcome ResidentCalls::Spill(int slot, int64_t pages) {
+  std::optional<CacheStep> step = cache_->sequences().Spill(pages);
+  if (!step.has_value()) return {};
+  const std::vector<DeviceJobPtr> copies = {ExtendJob::OfCopies(cache_, *std::move(step), "spill", JobPriority::kNormal,
+                                                                [](const absl::Status&, Job::State) {})};
+  BatchOutcome outcome = Run(slot, copies);
+  if (outcome.status.ok()) Commit(copies);
+  return outcome;
 }
 
 std::vector<std::vector<std::byte>> OutputsOf(absl::Span<const DeviceJobPtr> calls) {

@@ -22,7 +22,7 @@ namespace tessera::testing {
 
 class ResidentCalls {
  public:
-  // Takes the profile's pages from the device, which must have them. The device outlives it.
+  // Takes the profile's pages from the device, which must have them, and the host's. The device outlives it.
   ResidentCalls(const CacheProfile& profile, Device* device);
 
   Device& device() const { return *device_; }
@@ -36,6 +36,8 @@ class ResidentCalls {
   // Runs the calls as a batch of `slot`. They may be run again until Commit.
   BatchOutcome Run(int slot, absl::Span<const DeviceJobPtr> calls);
   static void Commit(absl::Span<const DeviceJobPtr> calls);
+  // Moves pages of idle sequences to the host as a batch of `slot`, and commits that: `pages` or as many as can.
+  BatchOutcome Spill(int slot, int64_t pages);
 
  private:
   const CacheProfile profile_;

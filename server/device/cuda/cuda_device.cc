@@ -5,6 +5,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "server/device/cuda/page_region.h"
+#include "server/device/cuda/pinned_region.h"
 
 namespace tessera {
 
@@ -61,11 +62,26 @@ absl::StatusOr<std::unique_ptr<StagingPool::Region>> CudaDevice::TakePages(size_
   if (paged_ == nullptr) return Device::TakePages(bytes);
   absl::StatusOr<DeviceMemory::Block> block = memory_->Keep(bytes);
   if (!block.ok()) return block.status();
+  if (absl::Status cleared = Clear({block->data(), bytes}); !cleared.ok()) return cleared;
+  return std::make_unique<PageRegion>(*std::move(block), bytes);
+}
+
+absl::StatusOr<std::unique_ptr<StagingPool::Region>> CudaDevice::TakeHostPages(size_t bytes) {
+  if (paged_ == nullptr) return Device::TakeHostPages(bytes);
+  if (absl::Status selected = shared_.calls->SelectDevice(shared_.device); !selected.ok()) return selected;
+  absl::StatusOr<std::unique_ptr<PinnedRegion>> region = PinnedRegion::Allocate(bytes, shared_.calls);
+  if (!region.ok()) {
+    shared_.calls->ForgetError();
+    return region.status();
+  }
+  if (absl::Status cleared = Clear({(*region)->data(), bytes}); !cleared.ok()) return cleared;
+  return *std::move(region);
+}
+
+absl::Status CudaDevice::Clear(absl::Span<std::byte> memory) const {
   // A slot of its own, for those there are may be at work.
   const absl::StatusOr<std::unique_ptr<CudaSlot>> slot = CudaSlot::Create(shared_);
-  if (!slot.ok()) return slot.status();
-  if (absl::Status cleared = (*slot)->Clear({block->data(), bytes}); !cleared.ok()) return cleared;
-  return std::make_unique<PageRegion>(*std::move(block), bytes);
+  return slot.ok() ? (*slot)->Clear(memory) : slot.status();
 }
 
 BatchOutcome CudaDevice::Extend(int slot, const PagedParams& params, absl::Span<const ExtendItem> items,

@@ -58,6 +58,9 @@ class CudaDevice final : public Device {
 
   // Of the arena, as long as the region lives; the device outlives it. Calls are refused as too large by what is left.
   absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakePages(size_t bytes) override;
+  // Pinned, as long as the region lives, so that pages travel without the CPU. RESOURCE_EXHAUSTED where the system does
+  // not pin so much.
+  absl::StatusOr<std::unique_ptr<StagingPool::Region>> TakeHostPages(size_t bytes) override;
   // As Run. Page tables and scales pass through the slot's table memory: also RESOURCE_EXHAUSTED where the system does
   // not pin what a batch needs beyond that. Slots run side by side, so REQUIRES: no batch under way on another slot
   // appends to, clears or copies to pages of this one.
@@ -74,6 +77,9 @@ class CudaDevice final : public Device {
         staging_(std::move(staging)),
         memory_(std::move(memory)),
         region_mapper_(region_mapper) {}
+
+  // Sets memory, the device's or pinned, to zero.
+  absl::Status Clear(absl::Span<std::byte> memory) const;
 
   const DeviceInfo info_;
   const std::unique_ptr<cuda::GpuBackend> backend_;

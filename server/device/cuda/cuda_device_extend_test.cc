@@ -1,9 +1,7 @@
 #include <algorithm>
-#include <atomic>
 #include <barrier>
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -16,6 +14,7 @@
 #include "kernels/cpu/paged_backend.h"
 #include "server/device/cuda/cuda_device.h"
 #include "server/device/cuda/fake_cuda_calls.h"
+#include "server/device/cuda/fake_gpu_kernels.h"
 #include "server/device/cuda/paged_steps.h"
 #include "server/device/cuda/pinned_region.h"
 #include "tests/random/seed.h"
@@ -27,50 +26,8 @@ using Region = std::unique_ptr<StagingPool::Region>;
 
 constexpr size_t kStagingBytes = 1 << 20;
 constexpr int64_t kDeviceBytes = 400 << 10;  // of which half is the arena
-constexpr absl::Duration kKernelTime = absl::Milliseconds(5);
 constexpr int kPages = 32;
 constexpr size_t kPagesBytes = kPages * TestPages::kPageBytes;
-
-// No GPU's: nothing calls it here.
-class NoKernel final : public cuda::GpuBackend {
- public:
-  absl::string_view name() const override { return "sm90a"; }
-  absl::Status Forward(const AttentionParams&, absl::Span<const SequenceView>, StreamHandle, ForwardStats*) override {
-    return absl::InternalError("not for steps");
-  }
-  absl::StatusOr<int64_t> PeakScratchBytes() const override { return 1; }
-  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return 100; }
-};
-
-// The CPU's attention over pages, when its turn in the stream comes.
-class FakePagedKernel final : public cuda::GpuPagedBackend {
- public:
-  explicit FakePagedKernel(FakeCudaCalls* calls) : calls_(calls), cpu_(MakeCpuPagedBackend(1)) {}
-
-  absl::Status Extend(const PagedParams& params, absl::Span<const PagedSequence> sequences, StreamHandle stream,
-                      ForwardStats* stats) override {
-    if (!error.ok()) return error;
-    ++launches;
-    calls_->Launch(stream, kKernelTime,
-                   [this, params, views = std::vector<PagedSequence>(sequences.begin(), sequences.end())] {
-                     if (on_kernel) on_kernel();
-                     EXPECT_TRUE(cpu_->Extend(params, views, /*stream=*/{}, nullptr).ok());
-                   });
-    *stats = {.flops = 7};
-    return absl::OkStatus();
-  }
-  absl::StatusOr<int64_t> PeakScratchBytes() const override { return 1; }
-  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return 20; }
-
-  // Set while nothing runs.
-  absl::Status error;
-  std::function<void()> on_kernel;
-  std::atomic<int> launches{0};
-
- private:
-  FakeCudaCalls* const calls_;
-  const std::unique_ptr<PagedAttentionBackend> cpu_;
-};
 
 class CudaDeviceExtendTest : public testing::Test {
  protected:
@@ -80,7 +37,7 @@ class CudaDeviceExtendTest : public testing::Test {
     auto kernel = std::make_unique<FakePagedKernel>(&calls_);
     kernel_ = kernel.get();
     device_ = *CudaDevice::Open({.slots = slots, .memory_fraction = 0.5, .table_bytes = table_bytes},
-                                std::make_unique<NoKernel>(), staging_, &calls_, std::move(kernel));
+                                std::make_unique<NoGpuKernel>(), staging_, &calls_, std::move(kernel));
   }
   // A call of one sequence that appends to and reads one page.
   PagedStep Simple(const Region& pages, int32_t page, uint32_t seed = 1) {
@@ -140,11 +97,11 @@ TEST_F(CudaDeviceExtendTest, PagesThatCannotBeClearedAreGivenBack) {
 
 TEST_F(CudaDeviceExtendTest, DeviceWithoutPagedKernelsKeepsNoPages) {
   const auto other =
-      *CudaDevice::Open({.slots = 1, .memory_fraction = 0.1}, std::make_unique<NoKernel>(), staging_, &calls_);
+      *CudaDevice::Open({.slots = 1, .memory_fraction = 0.1}, std::make_unique<NoGpuKernel>(), staging_, &calls_);
   EXPECT_EQ(other->TakePages(64).status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(other->Extend(0, TestPages::Params(), {}, {}).status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(other->launch_memory(), 100);
-  EXPECT_EQ(device_->launch_memory(), 120);
+  EXPECT_EQ(other->launch_memory(), NoGpuKernel::kReservedBytes);
+  EXPECT_EQ(device_->launch_memory(), NoGpuKernel::kReservedBytes + FakePagedKernel::kReservedBytes);
 }
 
 TEST_F(CudaDeviceExtendTest, CallThatFitsOnlyWithoutThePagesIsInvalid) {
@@ -227,11 +184,11 @@ TEST_F(CudaDeviceExtendTest, OneLaunchCopiesInAndOneCopiesOut) {
   ASSERT_TRUE(outcome.status.ok()) << outcome.status;
   EXPECT_EQ(calls_.moves() - before, 2);
   EXPECT_EQ(calls_.copies(), 0);
-  EXPECT_EQ(kernel_->launches, 1);
+  EXPECT_EQ(kernel_->launches(), 1);
   EXPECT_EQ(outcome.times.copy_in, FakeCudaCalls::kMoveTime);
-  EXPECT_EQ(outcome.times.compute, kKernelTime);
+  EXPECT_EQ(outcome.times.compute, FakePagedKernel::kTime);
   EXPECT_EQ(outcome.times.copy_out, FakeCudaCalls::kMoveTime);
-  EXPECT_EQ(outcome.stats.flops, 7);
+  EXPECT_EQ(outcome.stats.flops, FakePagedKernel::kFlops);
 }
 
 TEST_F(CudaDeviceExtendTest, MemoryIsHeldWhileTheStepsRunAndNoLonger) {
@@ -320,7 +277,7 @@ TEST_F(CudaDeviceExtendTest, UnwantedStepsAreNotLaunched) {
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(Extend(0, {&step}, stop.get_token()).status.code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(kernel_->launches, 0);
+  EXPECT_EQ(kernel_->launches(), 0);
 }
 
 // Each kernel ends only when both are under way.

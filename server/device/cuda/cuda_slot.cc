@@ -42,7 +42,12 @@ absl::Status CudaSlot::TakeTableMemory(size_t bytes) {
 BatchOutcome CudaSlot::Run(const AttentionParams& params, absl::Span<const BatchItem> items,
                            const std::stop_token& stop) {
   const TransferPlan plan(items);
-  return Execute(plan, items.size(), stop, /*looks=*/0,
+  const Load load = {.items = items.size(),
+                     .device_bytes = plan.device_bytes(),
+                     .copies_in = !plan.inputs().empty(),
+                     .copies_out = !plan.outputs().empty(),
+                     .looks = 0};
+  return Execute(load, stop,
                  [&](std::byte* block, ForwardStats* stats) { return EnqueueRun(params, plan, block, stats); });
 }
 
@@ -59,7 +64,12 @@ BatchOutcome CudaSlot::Extend(const PagedParams& params, absl::Span<const Extend
   }
   tables.WriteTo(table_memory_->data());
   const ExtendPlan plan(items, tables, {table_memory_->data(), tables.bytes()});
-  return Execute(plan.transfers(), items.size(), stop, shared_.looks,
+  const Load load = {.items = items.size(),
+                     .device_bytes = plan.transfers().device_bytes(),
+                     .copies_in = plan.copies_in(),
+                     .copies_out = plan.copies_out(),
+                     .looks = shared_.looks};
+  return Execute(load, stop,
                  [&](std::byte* block, ForwardStats* stats) { return EnqueueExtend(params, plan, block, stats); });
 }
 
@@ -71,13 +81,13 @@ absl::Status CudaSlot::Clear(absl::Span<std::byte> memory) {
   return status;
 }
 
-BatchOutcome CudaSlot::Execute(const TransferPlan& transfers, size_t items, const std::stop_token& stop, int looks,
+BatchOutcome CudaSlot::Execute(const Load& load, const std::stop_token& stop,
                                absl::FunctionRef<absl::Status(std::byte* block, ForwardStats* stats)> enqueue) {
   BatchOutcome outcome;
-  const absl::StatusOr<DeviceMemory::Block> block = shared_.memory->Allocate(transfers.device_bytes());
+  const absl::StatusOr<DeviceMemory::Block> block = shared_.memory->Allocate(load.device_bytes);
   if (!block.ok()) {
     // What is too much together may fit one by one.
-    outcome.status = items > 1 ? absl::ResourceExhaustedError(block.status().message()) : block.status();
+    outcome.status = load.items > 1 ? absl::ResourceExhaustedError(block.status().message()) : block.status();
     return outcome;
   }
   if (stop.stop_requested()) {
@@ -88,12 +98,12 @@ BatchOutcome CudaSlot::Execute(const TransferPlan& transfers, size_t items, cons
   if (outcome.status.ok()) outcome.status = enqueue(block->data(), &outcome.stats);
   if (!outcome.status.ok()) shared_.calls->ForgetError();
   // Also after an error: what has been enqueued until then still uses the batch's memory.
-  if (absl::Status waited = AwaitStream(looks); !waited.ok()) {
+  if (absl::Status waited = AwaitStream(load.looks); !waited.ok()) {
     outcome.status = std::move(waited);
     outcome.sticky = true;
     return outcome;
   }
-  if (outcome.status.ok()) outcome.status = MeasureStages(transfers, &outcome.times);
+  if (outcome.status.ok()) outcome.status = MeasureStages(load, &outcome.times);
   return outcome;
 }
 
@@ -112,11 +122,14 @@ absl::Status CudaSlot::EnqueueExtend(const PagedParams& params, const ExtendPlan
                                      ForwardStats* stats) {
   absl::Status status = Record(kBegun);
   if (status.ok()) status = Move(plan.Fills());
+  // Pages are large: the copy engine moves them as fast as the bus does, and leaves the processors to other slots.
+  if (status.ok()) status = shared_.calls->Copy(plan.PagesFromHost(), CudaCalls::Direction::kToDevice, stream_);
   if (status.ok()) status = Move(plan.CopiesAndInputs(block));
   if (status.ok()) status = Record(kCopiedIn);
   if (status.ok()) status = shared_.paged->Extend(params, plan.Views(block), stream_, stats);
   if (status.ok()) status = Record(kComputed);
   if (status.ok()) status = Move(plan.Outputs(block));
+  if (status.ok()) status = shared_.calls->Copy(plan.PagesToHost(), CudaCalls::Direction::kToHost, stream_);
   return status;
 }
 
@@ -149,16 +162,16 @@ absl::Status CudaSlot::AwaitStream(int looks) {
   return status;
 }
 
-absl::Status CudaSlot::MeasureStages(const TransferPlan& plan, StageTimes* times) const {
+absl::Status CudaSlot::MeasureStages(const Load& load, StageTimes* times) const {
   const struct {
     bool present;
     Mark from;
     Mark to;
     absl::Duration* time;
   } stages[] = {
-      {!plan.inputs().empty(), kBegun, kCopiedIn, &times->copy_in},
+      {load.copies_in, kBegun, kCopiedIn, &times->copy_in},
       {true, kCopiedIn, kComputed, &times->compute},
-      {!plan.outputs().empty(), kComputed, kCopiedOut, &times->copy_out},
+      {load.copies_out, kComputed, kCopiedOut, &times->copy_out},
   };
   for (const auto& stage : stages) {
     if (!stage.present) continue;

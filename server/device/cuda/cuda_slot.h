@@ -59,8 +59,17 @@ class CudaSlot {
 
   explicit CudaSlot(const Shared& shared) : shared_(shared) {}
 
-  // Gets the device memory that the transfers take, hands the batch to the stream by `enqueue`, and waits for it.
-  BatchOutcome Execute(const TransferPlan& transfers, size_t items, const std::stop_token& stop, int looks,
+  // What Execute is told of a batch.
+  struct Load {
+    size_t items;
+    size_t device_bytes;
+    bool copies_in;   // whether there is anything to copy before the kernel,
+    bool copies_out;  // and after it
+    int looks;
+  };
+
+  // Gets the device memory that the batch takes, hands it to the stream by `enqueue`, and waits for it.
+  BatchOutcome Execute(const Load& load, const std::stop_token& stop,
                        absl::FunctionRef<absl::Status(std::byte* block, ForwardStats* stats)> enqueue);
 
   // Both hand the whole batch to the stream and return at once.
@@ -76,7 +85,7 @@ class CudaSlot {
   // Waits for everything that has been handed to the stream; looks so many times before it sleeps. An error means that
   // the device is lost: one that has survived a failure forgets it, one that has not answers every later call with it.
   absl::Status AwaitStream(int looks);
-  absl::Status MeasureStages(const TransferPlan& plan, StageTimes* times) const;
+  absl::Status MeasureStages(const Load& load, StageTimes* times) const;
 
   const Shared shared_;
   StreamHandle stream_ = nullptr;

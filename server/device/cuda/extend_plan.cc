@@ -1,6 +1,15 @@
 #include "server/device/cuda/extend_plan.h"
 
+#include <algorithm>
+
 namespace tessera {
+namespace {
+
+void Append(absl::Span<const MemoryCopy> copies, std::vector<CudaCopy>* pieces) {
+  for (const MemoryCopy& copy : copies) pieces->push_back({copy.to, copy.from, copy.bytes});
+}
+
+}  // namespace
 
 ExtendPlan::ExtendPlan(absl::Span<const ExtendItem> items, const StepTables& tables,
                        absl::Span<const std::byte> side_memory)
@@ -23,11 +32,21 @@ std::vector<CudaCopy> ExtendPlan::Fills() const {
   return fills;
 }
 
+std::vector<CudaCopy> ExtendPlan::PagesFromHost() const {
+  std::vector<CudaCopy> pieces;
+  for (const ExtendItem& item : items_) Append(item.from_host, &pieces);
+  return pieces;
+}
+
+std::vector<CudaCopy> ExtendPlan::PagesToHost() const {
+  std::vector<CudaCopy> pieces;
+  for (const ExtendItem& item : items_) Append(item.to_host, &pieces);
+  return pieces;
+}
+
 std::vector<CudaCopy> ExtendPlan::CopiesAndInputs(std::byte* block) const {
   std::vector<CudaCopy> pieces;
-  for (const ExtendItem& item : items_) {
-    for (const MemoryCopy& copy : item.copies) pieces.push_back({copy.to, copy.from, copy.bytes});
-  }
+  for (const ExtendItem& item : items_) Append(item.copies, &pieces);
   for (const TransferPlan::Piece& piece : transfers_.inputs()) {
     pieces.push_back({.to = block + piece.offset, .from = piece.host, .bytes = piece.bytes});
   }
@@ -40,6 +59,17 @@ std::vector<CudaCopy> ExtendPlan::Outputs(std::byte* block) const {
     pieces.push_back({.to = piece.host, .from = block + piece.offset, .bytes = piece.bytes});
   }
   return pieces;
+}
+
+bool ExtendPlan::copies_in() const {
+  return !transfers_.inputs().empty() || std::any_of(items_.begin(), items_.end(), [](const ExtendItem& item) {
+    return !item.fills.empty() || !item.copies.empty() || !item.from_host.empty();
+  });
+}
+
+bool ExtendPlan::copies_out() const {
+  return !transfers_.outputs().empty() ||
+         std::any_of(items_.begin(), items_.end(), [](const ExtendItem& item) { return !item.to_host.empty(); });
 }
 
 std::vector<PagedSequence> ExtendPlan::Views(std::byte* block) const {

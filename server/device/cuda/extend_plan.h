@@ -25,11 +25,18 @@ class ExtendPlan {
   // Of inputs, tables and outputs.
   const TransferPlan& transfers() const { return transfers_; }
 
-  // In this order, each of them in any: pages to be cleared; copies of pages, and what goes to the device block at
-  // `block`; once the kernel has run, what comes back from there.
+  // In this order, each of them in any: pages to be cleared; pages that come back from the host; copies of pages, and
+  // what goes to the device block at `block`; once the kernel has run, what comes back from there, and pages that leave
+  // for the host.
   std::vector<CudaCopy> Fills() const;
+  std::vector<CudaCopy> PagesFromHost() const;
   std::vector<CudaCopy> CopiesAndInputs(std::byte* block) const;
   std::vector<CudaCopy> Outputs(std::byte* block) const;
+  std::vector<CudaCopy> PagesToHost() const;
+
+  // Whether there is anything to do before the kernel, and after it.
+  bool copies_in() const;
+  bool copies_out() const;
 
   // All items' sequences as the kernel sees them.
   std::vector<PagedSequence> Views(std::byte* block) const;

@@ -83,6 +83,31 @@ TEST(ExtendPlan, CopiesOfPagesGoWithTheInputsAndFillsBefore) {
   EXPECT_THAT(plan.CopiesAndInputs(At(0x10000)),
               ElementsAre(Moves(0x72000, 48, 0x73000), Moves(0x1000, 32, 0x10000), Moves(0x3000, 16, 0x10100)));
   EXPECT_THAT(plan.Outputs(At(0x10000)), IsEmpty());
+  EXPECT_TRUE(plan.copies_in());
+  EXPECT_FALSE(plan.copies_out());
+}
+
+TEST(ExtendPlan, PagesOfTheHostAreApart) {
+  const std::vector<MemoryCopy> to_host = {{At(0x72000), At(0x90000), 64}, {At(0x73000), At(0x91000), 64}};
+  const std::vector<MemoryCopy> from_host = {{At(0x92000), At(0x74000), 64}};
+  std::vector<ExtendItem> items(2, Item({}, {}, {}));
+  items[0].to_host = {to_host.data(), 1};
+  items[1].to_host = {&to_host[1], 1};
+  const StepTables tables(Params(), items);
+  const ExtendPlan leaving(items, tables, {});
+  EXPECT_THAT(leaving.PagesToHost(), ElementsAre(Moves(0x72000, 64, 0x90000), Moves(0x73000, 64, 0x91000)));
+  EXPECT_THAT(leaving.PagesFromHost(), IsEmpty());
+  EXPECT_THAT(leaving.CopiesAndInputs(At(0x10000)), IsEmpty());
+  EXPECT_FALSE(leaving.copies_in());
+  EXPECT_TRUE(leaving.copies_out());
+
+  std::vector<ExtendItem> back = {Item({}, {}, {})};
+  back[0].from_host = from_host;
+  const ExtendPlan coming(back, tables, {});
+  EXPECT_THAT(coming.PagesFromHost(), ElementsAre(Moves(0x92000, 64, 0x74000)));
+  EXPECT_THAT(coming.PagesToHost(), IsEmpty());
+  EXPECT_TRUE(coming.copies_in());
+  EXPECT_FALSE(coming.copies_out());
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ PagedParams TestPages::Params() {
   return params;
 }
 
-PagedStep::PagedStep(TestCall call, std::byte* pages, StagingPool& staging)
+PagedStep::PagedStep(TestCall call, std::byte* pages, StagingPool& staging, std::byte* host_pages)
     : call_(std::move(call)),
       input_(*staging.Allocate(static_cast<size_t>(InputFloats(call_)) * sizeof(float))),
       output_(*staging.Allocate(static_cast<size_t>(OutputFloats(call_)) * sizeof(float))) {
@@ -46,11 +46,21 @@ PagedStep::PagedStep(TestCall call, std::byte* pages, StagingPool& staging)
   auto* out = reinterpret_cast<float*>(output_.data());
   for (int64_t i = 0; i < InputFloats(call_); ++i) in[i] = uniform(random);
   if (output_.size() > 0) std::memset(output_.data(), 0xFF, output_.size());
-  const auto page = [pages](int32_t number) { return pages + static_cast<size_t>(number) * TestPages::kPageBytes; };
-  for (const int32_t number : call_.fills) fills_.push_back({page(number), TestPages::kPageBytes});
-  for (const TestPageCopy& copy : call_.copies) {
-    copies_.push_back({page(copy.from), page(copy.to), TestPages::kPageBytes});
-  }
+  const auto page = [](std::byte* of, int32_t number) {
+    return of + static_cast<size_t>(number) * TestPages::kPageBytes;
+  };
+  const auto copies = [page](const std::vector<TestPageCopy>& wanted, std::byte* from, std::byte* to) {
+    std::vector<MemoryCopy> made;
+    for (const TestPageCopy& copy : wanted) {
+      made.push_back({page(from, copy.from), page(to, copy.to), TestPages::kPageBytes});
+    }
+    return made;
+  };
+  for (const int32_t number : call_.fills) fills_.push_back({page(pages, number), TestPages::kPageBytes});
+  for (const int32_t number : call_.host_fills) fills_.push_back({page(host_pages, number), TestPages::kPageBytes});
+  copies_ = {.on_device = copies(call_.copies, pages, pages),
+             .to_host = copies(call_.to_host, pages, host_pages),
+             .from_host = copies(call_.from_host, host_pages, pages)};
   for (const TestEntry& entry : call_.entries) {
     PagedSequence view;
     view.q_len = entry.q_len;
@@ -72,7 +82,9 @@ PagedStep::PagedStep(TestCall call, std::byte* pages, StagingPool& staging)
 
 ExtendItem PagedStep::Item() const {
   return {.fills = fills_,
-          .copies = copies_,
+          .copies = copies_.on_device,
+          .to_host = copies_.to_host,
+          .from_host = copies_.from_host,
           .input = {input_.data(), input_.size()},
           .output = {output_.data(), output_.size()},
           .sequences = views_};

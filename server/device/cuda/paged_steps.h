@@ -38,15 +38,18 @@ struct TestPageCopy {
 struct TestCall {
   std::vector<TestEntry> entries;
   std::vector<int32_t> fills = {};
+  std::vector<int32_t> host_fills = {};
   std::vector<TestPageCopy> copies = {};
+  std::vector<TestPageCopy> to_host = {};
+  std::vector<TestPageCopy> from_host = {};
   uint32_t seed = 0;
 };
 
 // A call in staging memory; outputs are poison, LSE among them.
 class PagedStep {
  public:
-  // On the pages that begin at `pages`. REQUIRES: the pool has room.
-  PagedStep(TestCall call, std::byte* pages, StagingPool& staging);
+  // On the pages that begin at `pages`, and those of the host that begin at `host_pages`. REQUIRES: the pool has room.
+  PagedStep(TestCall call, std::byte* pages, StagingPool& staging, std::byte* host_pages = nullptr);
 
   ExtendItem Item() const;
   std::vector<float> Output() const;
@@ -56,7 +59,7 @@ class PagedStep {
   StagingBuffer input_;
   StagingBuffer output_;
   std::vector<MemoryFill> fills_;
-  std::vector<MemoryCopy> copies_;
+  PageCopies copies_;
   std::vector<PagedSequence> views_;
 };
 

@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/paged_backend.h"
-#include "kernels/cuda/gpu_backend.h"
-#include "kernels/cuda/paged/paged_backend.h"
 #include "server/device/cuda/cuda_device.h"
 #include "server/device/cuda/fake_cuda_calls.h"
+#include "server/device/cuda/fake_gpu_kernels.h"
 #include "server/device/cuda/pinned_region.h"
 #include "tests/random/seed.h"
+#include "tests/server/metrics_reader.h"
+#include "tests/server/pool_load.h"
 #include "tests/server/sequence_client.h"
 #include "tests/server/test_server.h"
 
@@ -23,38 +23,6 @@ namespace {
 
 constexpr int kGpus = 2;
 constexpr double kTolerance = 1e-5;
-
-// For a device that is asked for steps alone.
-class NoKernel final : public cuda::GpuBackend {
- public:
-  absl::string_view name() const override { return "sm90a"; }
-  absl::Status Forward(const AttentionParams&, absl::Span<const SequenceView>, StreamHandle, ForwardStats*) override {
-    return absl::InternalError("not for steps");
-  }
-  absl::StatusOr<int64_t> PeakScratchBytes() const override { return 0; }
-  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return 0; }
-};
-
-// The CPU's kernel on a fake GPU's stream.
-class FakePagedBackend final : public cuda::GpuPagedBackend {
- public:
-  explicit FakePagedBackend(FakeCudaCalls* calls) : calls_(calls), cpu_(MakeCpuPagedBackend(1)) {}
-  absl::Status Extend(const PagedParams& params, absl::Span<const PagedSequence> sequences, StreamHandle stream,
-                      ForwardStats* stats) override {
-    *stats = {};
-    const std::vector<PagedSequence> views(sequences.begin(), sequences.end());
-    calls_->Launch(stream, absl::Milliseconds(1), [this, params, views] {
-      ABSL_RAW_CHECK(cpu_->Extend(params, views, nullptr, nullptr).ok(), "the kernel computes");
-    });
-    return absl::OkStatus();
-  }
-  absl::StatusOr<int64_t> PeakScratchBytes() const override { return 0; }
-  absl::StatusOr<int64_t> ReservedScratchBytes() const override { return 0; }
-
- private:
-  FakeCudaCalls* const calls_;
-  const std::unique_ptr<PagedAttentionBackend> cpu_;
-};
 
 CacheProfile Profile(const std::string& name, bool float8 = false, int32_t pages = 64) {
   return {.name = name,
@@ -79,8 +47,8 @@ class SequenceCudaTest : public ::testing::Test {
     std::vector<Device*> borrowed;
     for (int i = 0; i < kGpus; ++i) {
       const CudaDeviceOptions options{.index = i, .device = i, .slots = 2, .looks = 1};
-      devices_.push_back(*CudaDevice::Open(options, std::make_unique<NoKernel>(), staging_, &calls_,
-                                           with_pages ? std::make_unique<FakePagedBackend>(&calls_) : nullptr));
+      devices_.push_back(*CudaDevice::Open(options, std::make_unique<NoGpuKernel>(), staging_, &calls_,
+                                           with_pages ? std::make_unique<FakePagedKernel>(&calls_) : nullptr));
       borrowed.push_back(devices_.back().get());
     }
     ServerConfig config = TestServer::Config();
@@ -92,6 +60,25 @@ class SequenceCudaTest : public ::testing::Test {
     channel_ =
         grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->grpc_port()), grpc::InsecureChannelCredentials());
     return absl::OkStatus();
+  }
+  // A full pool whose idle sequences go to the host, on a server of its own.
+  void LoadPool(const CacheProfile& profile) {
+    ASSERT_TRUE(Start({profile}).ok());
+    const auto connect = [this] {
+      grpc::ChannelArguments arguments;
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->grpc_port()),
+                                       grpc::InsecureChannelCredentials(), arguments);
+    };
+    const PoolReport report = RunPoolLoad(connect, profile, {.seed = RandomSeed()});
+    EXPECT_EQ(report.failed, 0);
+    EXPECT_LT(report.worst_error, kTolerance);
+    EXPECT_GT(report.refused, 0);
+    EXPECT_GT(report.read_at_end, 0);
+    const MetricsReader metrics(MetricsText(*server_));
+    EXPECT_EQ(WrongInPoolMetrics(metrics, profile, report), "");
+    EXPECT_EQ(metrics["tessera_pinned_memory_bytes{kind=\"host_pages\"}"], static_cast<double>(profile.host_bytes()));
+    EXPECT_GT(calls_.copies(), 0);
   }
   v1::GetServerInfoResponse Info() const {
     grpc::ClientContext context;
@@ -128,6 +115,12 @@ TEST_F(SequenceCudaTest, StepsAreAsDefinedOnEveryDevice) {
     EXPECT_LE(client.Extend({{&trunk, 0, 2, 0}}), kTolerance);  // reads alone
     EXPECT_EQ(client.Release({trunk.handle, other.handle, fork.handle}), 3);
   }
+}
+
+TEST_F(SequenceCudaTest, IdleSequencesGoToTheHostAndComeBack) { LoadPool(PoolProfile("pool", /*host_pages=*/40)); }
+
+TEST_F(SequenceCudaTest, PagesOfFloat8GoToTheHostAndComeBack) {
+  LoadPool(PoolProfile("pool", /*host_pages=*/40, /*float8=*/true));
 }
 
 TEST_F(SequenceCudaTest, PagesCountAsMemoryInUseAndCallsFitBesideThem) {

@@ -87,9 +87,9 @@ std::shared_ptr<grpc::Channel> TestServer::NewChannel() const {
                                    grpc::InsecureChannelCredentials(), arguments);
 }
 
-std::string TestServer::MetricsText() const {
+std::string MetricsText(const Server& server) {
   std::ostringstream text;
-  for (const auto& collectable : server_->collectables()) {
+  for (const auto& collectable : server.collectables()) {
     prometheus::TextSerializer().Serialize(text, collectable->Collect());
   }
   return text.str();

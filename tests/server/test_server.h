@@ -23,6 +23,10 @@
 
 namespace tessera::testing {
 
+// What /metrics of a server would serve. The servers of most tests have no HTTP port, for closing one takes two
+// seconds.
+std::string MetricsText(const Server& server);
+
 // The CPU backend on two threads and one slot a device, on a free port.
 class TestServer {
  public:
@@ -44,8 +48,7 @@ class TestServer {
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   v1::AttentionService::Stub& attention() { return *attention_; }
 
-  // What /metrics would serve. The servers of most tests have no HTTP port, for closing one takes two seconds.
-  std::string MetricsText() const;
+  std::string MetricsText() const { return testing::MetricsText(*server_); }
   MetricsReader Metrics() const { return MetricsReader(MetricsText()); }
   v1::GetServerInfoResponse Info() const;
   // Each of these ends the test program where it takes kLongestWait. Asks the server for its occupancy until `done`

@@ -44,9 +44,9 @@ absl::StatusOr<Array> ToArray(absl::string_view field, const std::string& bytes)
 
 }  // namespace
 
-absl::Status RegionStream::HandleMessage() {
-  const auto bytes = static_cast<int64_t>(incoming_.Length());
-  const absl::StatusOr<v1::AttendInRegionsRequest> message = Parse(&incoming_);
+absl::Status RegionStream::HandleMessage(grpc::ByteBuffer* incoming) {
+  const auto bytes = static_cast<int64_t>(incoming->Length());
+  const absl::StatusOr<v1::AttendInRegionsRequest> message = Parse(incoming);
   if (!message.ok()) return message.status();
   const uint64_t id = message->id();
   switch (message->request_case()) {
@@ -86,21 +86,21 @@ void RegionStream::Open(uint64_t id, const v1::OpenRegion& request) {
     absl::MutexLock lock(&mutex_);
     ++opening_;
   }
-  const auto opened = [self = shared_from_this(), id, region](absl::StatusOr<RegionHost::Opened> result) {
+  const auto opened = [self = Self(), id, region](absl::StatusOr<RegionHost::Opened> result) {
     self->OnOpened(id, region, std::move(result));
   };
-  const auto gone = [weak = weak_from_this(), region] {
+  const auto gone = [weak = std::weak_ptr(Self()), region] {
     if (const std::shared_ptr<RegionStream> stream = weak.lock()) stream->OnGone(region);
   };
   if (request.has_shared_memory()) {
-    return host_->OpenSharedMemory(tenant_.name(), request.shared_memory().bytes(), opened, gone);
+    return host_->OpenSharedMemory(tenant().name(), request.shared_memory().bytes(), opened, gone);
   }
   if (!request.has_cuda_memory()) return opened(absl::InvalidArgumentError("open.memory: missing"));
   const auto handle = ToArray<CudaIpcHandle>("handle", request.cuda_memory().handle());
   const auto device = ToArray<DeviceUuid>("device_uuid", request.cuda_memory().device_uuid());
   if (!handle.ok()) return opened(handle.status());
   if (!device.ok()) return opened(device.status());
-  host_->OpenCudaMemory(tenant_.name(), *handle, *device, request.cuda_memory().used_bytes(), opened, gone);
+  host_->OpenCudaMemory(tenant().name(), *handle, *device, request.cuda_memory().used_bytes(), opened, gone);
 }
 
 void RegionStream::OnOpened(uint64_t id, uint64_t region, absl::StatusOr<RegionHost::Opened> opened) {
@@ -108,7 +108,7 @@ void RegionStream::OnOpened(uint64_t id, uint64_t region, absl::StatusOr<RegionH
   absl::MutexLock lock(&mutex_);
   --opening_;
   if (opened.ok()) ++held_;
-  if (opened.ok() && !finished_ && broken_.ok()) {
+  if (opened.ok() && !over()) {
     Answer answer;
     answer.message.set_id(id);
     *answer.message.mutable_status() = ToCallStatus(absl::OkStatus(), absl::ZeroDuration());
@@ -145,7 +145,7 @@ void RegionStream::OnGone(uint64_t region) {
     answer.message.set_id(closing->second);
     *answer.message.mutable_status() = ToCallStatus(absl::OkStatus(), absl::ZeroDuration());
     closing_.erase(closing);
-    if (!finished_ && broken_.ok()) outbox_.push_back(std::move(answer));
+    if (!over()) outbox_.push_back(std::move(answer));
   }
   Advance();
 }
@@ -161,12 +161,9 @@ void RegionStream::Attend(uint64_t id, const v1::AttendRegions& request, int64_t
   if (same != nullptr) {
     return same->End(absl::InvalidArgumentError(absl::StrCat("id: ", id, " names a call that is open")));
   }
-  if (static_cast<int64_t>(open_calls) >= environment_.limits.max_stream_calls) {
-    return Refuse(id, WithReason(absl::ResourceExhaustedError(absl::StrCat("the stream has ", open_calls,
-                                                                           " open calls, as many as one may have")),
-                                 RejectReason::kStreamCalls));
-  }
-  const absl::StatusOr<ByteBudget::Charge> charge = environment_.admission->AdmitMessage(tenant_.name(), message_bytes);
+  if (const absl::Status status = MayOpen(open_calls); !status.ok()) return Refuse(id, status);
+  const absl::StatusOr<ByteBudget::Charge> charge =
+      environment_.admission->AdmitMessage(tenant().name(), message_bytes);
   if (!charge.ok()) return Refuse(id, charge.status());
   const absl::StatusOr<std::shared_ptr<RegionCall>> call = MakeCall(id, request, message_bytes);
   if (!call.ok()) return Refuse(id, call.status());
@@ -174,8 +171,7 @@ void RegionStream::Attend(uint64_t id, const v1::AttendRegions& request, int64_t
   {
     absl::MutexLock lock(&mutex_);
     calls_.emplace(id, *call);
-    end = calls_end_;
-    if (finished_ || !broken_.ok()) end.Update(absl::CancelledError("the stream ended"));
+    end = calls_end();
   }
   // From here on the call may end, and be answered, at any time.
   if (!end.ok()) (*call)->End(end);
@@ -197,14 +193,14 @@ absl::StatusOr<std::shared_ptr<RegionCall>> RegionStream::MakeCall(uint64_t id, 
   for (const std::shared_ptr<MemoryRegion>& region : tensors->regions) region->HidePath();
   opening.spec = *std::move(spec);
   opening.tensors = *std::move(tensors);
-  opening.tenant = tenant_.name();
+  opening.tenant = tenant().name();
   opening.received = environment_.clock->Now();
   opening.deadline =
-      std::min(DeadlineOf(*context_, *environment_.clock), opening.received + ToTimeout(request.timeout_us()));
+      std::min(DeadlineOf(context(), *environment_.clock), opening.received + ToTimeout(request.timeout_us()));
   opening.message_bytes = message_bytes;
   return RegionCall::Create(
       environment_, std::move(opening),
-      [self = shared_from_this(), id](const std::shared_ptr<RegionCall>& call, const RegionCall::Ending& ending) {
+      [self = Self(), id](const std::shared_ptr<RegionCall>& call, const RegionCall::Ending& ending) {
         self->OnCallAnswered(id, call, ending);
       });
 }

@@ -243,7 +243,10 @@ TEST_P(SequenceSessionTest, PrefillDecodeForkAndRollbackAreAsDefined) {
 }
 
 TEST_P(SequenceSessionTest, FailuresKeepTheirCodes) {
-  TestServer server("run@1=internal", Config(Profile(8)));
+  ServerConfig config = Config(Profile(8));
+  // An answer may be here before gRPC has told the server that it has gone out: no reason to break the stream a day later.
+  config.attend.send_timeout = absl::Hours(48);
+  TestServer server("run@1=internal", std::move(config));
   const std::unique_ptr<SequenceSession> session = Connect(Target(server));
   SequenceClient rows = Rows(server);
   EXPECT_EQ(session->Create("no such").status().code(), absl::StatusCode::kInvalidArgument);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/cpp/tessera/status_conversion.h"
 
@@ -10,35 +11,28 @@ namespace tessera {
 
 std::shared_ptr<RegionRpc> RegionRpc::Open(const std::shared_ptr<grpc::Channel>& channel, const std::string& tenant,
                                            absl::Duration patience) {
-  std::shared_ptr<RegionRpc> stream(new RegionRpc(patience));
-  stream->self_ = stream;
-  if (!tenant.empty()) stream->context_.AddMetadata("tessera-tenant", tenant);
-  v1::RegionService::NewStub(channel)->async()->AttendInRegions(&stream->context_, stream.get());
-  // Writes start on other threads than the reactor's; the hold keeps OnDone away until there can be no more of them.
-  stream->AddHold();
-  stream->StartRead(&stream->incoming_);
-  stream->StartCall();
+  std::shared_ptr<RegionRpc> stream(new RegionRpc(tenant, patience));
+  v1::RegionService::NewStub(channel)->async()->AttendInRegions(stream->context(), stream.get());
+  stream->Begin(stream);
   return stream;
 }
 
 void RegionRpc::Send(uint64_t id, v1::AttendInRegionsRequest request, absl::Duration patience, AnswerFn answer) {
+  request.set_id(id);
   absl::Status lost;
   {
     absl::MutexLock lock(&mutex_);
-    lost = lost_;
-    if (stopped_ || closing_) lost.Update(absl::UnavailableError("the session has ended"));
-    if (lost.ok()) {
-      request.set_id(id);
+    if (Push(&request)) {
       Waiting& waiting = waiting_[id];
       waiting.answer = std::move(answer);
       if (patience < absl::InfiniteDuration()) {
         waiting.timer = timers_->Schedule(absl::Now() + patience, [this, id] { Expire(id); });
       }
-      outbox_.push_back(std::move(request));
-      Write();
+      return;
     }
+    lost = lost_.ok() ? absl::UnavailableError("the session has ended") : lost_;
   }
-  if (!lost.ok()) answer(lost);
+  answer(lost);
 }
 
 absl::StatusOr<v1::AttendInRegionsResponse> RegionRpc::Ask(v1::AttendInRegionsRequest request) {
@@ -73,12 +67,11 @@ void RegionRpc::Expire(uint64_t id) {
 
 void RegionRpc::CancelCall(uint64_t id) {
   absl::MutexLock lock(&mutex_);
-  if (stopped_ || closing_ || !waiting_.contains(id)) return;
+  if (!waiting_.contains(id)) return;
   v1::AttendInRegionsRequest request;
   request.set_id(id);
   request.set_cancel(true);
-  outbox_.push_back(std::move(request));
-  Write();
+  Push(&request);  // where it fails, the end of the stream takes the call with it
 }
 
 void RegionRpc::Add(uint64_t region, absl::Span<std::byte> memory) {
@@ -109,25 +102,11 @@ absl::StatusOr<v1::RegionTensor> RegionRpc::Locate(const char* field, absl::Span
   return absl::InvalidArgumentError(absl::StrCat(field, ": not in one region of the session"));
 }
 
-void RegionRpc::Write() {
-  if (writing_ || stopped_ || half_closed_) return;
-  if (!outbox_.empty()) {
-    outgoing_ = std::move(outbox_.front());
-    outbox_.pop_front();
-    writing_ = true;
-    StartWrite(&outgoing_);
-  } else if (closing_) {
-    half_closed_ = writing_ = true;
-    StartWritesDone();
-  }
-}
-
-void RegionRpc::OnReadDone(bool ok) {
-  if (!ok) return StopOperations();
+bool RegionRpc::OnMessage(v1::AttendInRegionsResponse* message) {
   AnswerFn answer;
   {
     absl::MutexLock lock(&mutex_);
-    const auto place = waiting_.find(incoming_.id());
+    const auto place = waiting_.find(message->id());
     if (place != waiting_.end()) {
       answer = std::move(place->second.answer);
       if (place->second.timer.has_value()) timers_->Cancel(*place->second.timer);
@@ -135,39 +114,14 @@ void RegionRpc::OnReadDone(bool ok) {
     }
   }
   if (answer != nullptr) {
-    answer(std::move(incoming_));
-  } else if (incoming_.has_opened()) {
-    SendClose(incoming_.opened().region());
+    answer(std::move(*message));
+  } else if (message->has_opened()) {
+    SendClose(message->opened().region());
   }
-  incoming_.Clear();
-  StartRead(&incoming_);
+  return true;
 }
 
-void RegionRpc::OnWriteDone(bool ok) {
-  bool stopped;
-  {
-    absl::MutexLock lock(&mutex_);
-    writing_ = false;
-    stopped = stopped_;
-    // Otherwise the stream is broken, and the read that is going on will say so.
-    if (ok) Write();
-  }
-  if (stopped) StopOperations();
-}
-
-void RegionRpc::OnWritesDoneDone(bool ok) { OnWriteDone(ok); }
-
-void RegionRpc::StopOperations() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopped_ = true;
-    if (writing_ || hold_removed_) return;
-    hold_removed_ = true;
-  }
-  RemoveHold();
-}
-
-void RegionRpc::OnDone(const grpc::Status& status) {
+void RegionRpc::OnEnd(const grpc::Status& status) {
   const absl::Status lost =
       status.ok() ? absl::UnavailableError("the session has ended") : UnavailableIfCancelled(ToAbslStatus(status));
   absl::flat_hash_map<uint64_t, Waiting> waiting;
@@ -179,20 +133,10 @@ void RegionRpc::OnDone(const grpc::Status& status) {
   for (auto& [id, one] : waiting) {
     if (one.answer != nullptr) one.answer(lost);
   }
-  waiting.clear();
-  const std::shared_ptr<absl::Notification> ended = ended_;
-  self_.reset();
-  ended->Notify();
 }
 
-void RegionRpc::Close(absl::Duration patience) {
-  {
-    absl::MutexLock lock(&mutex_);
-    closing_ = true;
-    Write();
-  }
-  if (!ended_->WaitForNotificationWithTimeout(patience)) context_.TryCancel();
-  ended_->WaitForNotification();
+void RegionRpc::End(absl::Duration patience) {
+  Close(absl::Now() + patience);
   std::unique_ptr<TimerQueue> timers;
   {
     absl::MutexLock lock(&mutex_);

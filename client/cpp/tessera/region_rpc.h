@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,21 +16,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "client/cpp/tessera/queued_stream.h"
 #include "client/cpp/tessera/timer_queue.h"
 #include "grpcpp/channel.h"
-#include "grpcpp/client_context.h"
-#include "grpcpp/support/client_callback.h"
 #include "tessera/v1/region.grpc.pb.h"
 
 namespace tessera {
 
-// Requests and their answers, by id, and which memory is which region. Thread-safe. Keeps itself alive until the RPC is
-// over; whoever has opened it holds it until Close has returned, so that it is not destroyed by a thread of gRPC's, and
-// the channel with it.
-class RegionRpc final : public grpc::ClientBidiReactor<v1::AttendInRegionsRequest, v1::AttendInRegionsResponse> {
+// Requests and their answers, by id, and which memory is which region. Thread-safe. Held by whoever has opened it until
+// End has returned.
+class RegionRpc final : public QueuedStream<v1::AttendInRegionsRequest, v1::AttendInRegionsResponse> {
  public:
   // The answer, or how the stream ended before it, or DEADLINE_EXCEEDED where it has not come in time.
   using AnswerFn = std::function<void(absl::StatusOr<v1::AttendInRegionsResponse>)>;
@@ -62,7 +58,7 @@ class RegionRpc final : public grpc::ClientBidiReactor<v1::AttendInRegionsReques
 
   // Half-closes, gives the server `patience` to end the stream, and waits for the end and for every AnswerFn. Called
   // once, not from one.
-  void Close(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
+  void End(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Waiting {
@@ -70,19 +66,13 @@ class RegionRpc final : public grpc::ClientBidiReactor<v1::AttendInRegionsReques
     std::optional<TimerQueue::Timer> timer;
   };
 
-  explicit RegionRpc(absl::Duration patience) : patience_(patience) {}
+  RegionRpc(const std::string& tenant, absl::Duration patience) : QueuedStream(tenant), patience_(patience) {}
 
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnWritesDoneDone(bool ok) override;
-  void OnDone(const grpc::Status& status) override;
+  bool OnMessage(v1::AttendInRegionsResponse* message) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnEnd(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Starts the next write, if there is anything to write and none under way.
-  void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The answer to `id` has taken too long.
   void Expire(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // No operation is to be started any more: lets gRPC finish, once the writer is idle.
-  void StopOperations() ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Memory {
     size_t bytes;
@@ -90,24 +80,13 @@ class RegionRpc final : public grpc::ClientBidiReactor<v1::AttendInRegionsReques
   };
 
   const absl::Duration patience_;
-  const std::shared_ptr<absl::Notification> ended_ = std::make_shared<absl::Notification>();
-  grpc::ClientContext context_;
-  v1::AttendInRegionsResponse incoming_;  // gRPC's while a read is under way
-
-  absl::Mutex mutex_;
-  v1::AttendInRegionsRequest outgoing_ ABSL_GUARDED_BY(mutex_);  // gRPC's while writing_
-  std::deque<v1::AttendInRegionsRequest> outbox_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<TimerQueue> timers_ ABSL_GUARDED_BY(mutex_) = std::make_unique<TimerQueue>();  // null once closed
-  std::map<const std::byte*, Memory> memories_ ABSL_GUARDED_BY(mutex_);                          // by their starts
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;       // reads have ended
-  bool hold_removed_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC may call OnDone
-  absl::Status lost_ ABSL_GUARDED_BY(mutex_);          // not OK: how the RPC has ended
   std::atomic<uint64_t> last_id_ = 0;
-  std::shared_ptr<RegionRpc> self_;  // until OnDone
+
+  absl::Mutex mutex_;  // taken before the stream's own
+  absl::flat_hash_map<uint64_t, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<TimerQueue> timers_ ABSL_GUARDED_BY(mutex_) = std::make_unique<TimerQueue>();  // null once ended
+  std::map<const std::byte*, Memory> memories_ ABSL_GUARDED_BY(mutex_);                          // by their starts
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);  // not OK: how the RPC has ended
 };
 
 }  // namespace tessera

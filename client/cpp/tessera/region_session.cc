@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<RegionSession>> RegionSession::Connect(const std:
       new RegionSession(std::move(channel), std::move(stream), options.default_timeout));
 }
 
-RegionSession::~RegionSession() { stream_->Close(kGoodbyeTimeout); }
+RegionSession::~RegionSession() { stream_->End(kGoodbyeTimeout); }
 
 absl::StatusOr<Region> RegionSession::OpenSharedMemory(size_t bytes) {
   v1::AttendInRegionsRequest request;

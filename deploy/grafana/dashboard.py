@@ -352,6 +352,13 @@ ROWS = [
                 nothing="no profile (--kv_profiles)",
             ),
             panel(
+                "KV pages moved",
+                "To the host for others' sake, and back to the device. Many of both: sequences in use take turns in too"
+                " few pages.",
+                [(rate("tessera_kv_moved_pages_total", "instance, profile, to"), "{{instance}} {{profile}} to {{to}}")],
+                nothing="no profile (--kv_profiles)",
+            ),
+            panel(
                 "Resident sequences",
                 "By profile. They end by a release or with their lease.",
                 [(gauge("tessera_kv_sequences", "instance, profile"), "{{instance}} {{profile}}")],

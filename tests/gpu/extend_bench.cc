@@ -2,12 +2,13 @@
 // row, or a chunk of rows, to each sequence and attends. Prints JSON lines.
 //
 // `other_us` is what a step takes beside its kernel: from the call to its return, less the device's time between the
-// copies. Then pages that go to the host and come back, and what that does to steps of another slot.
+// copies. Then pages that go to the host and come back, and what that does to steps of another slot; alone with --moves.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -192,13 +193,18 @@ void MeasureAll() {
   Measure(staging, {.sequences = 128, .tokens = 8192, .calls = 16});
   Measure(staging, {.tokens = 32768, .rows = 512});
   for (const int slots : {2, 4}) Measure(staging, {.sequences = 16, .tokens = 1024, .calls = 16, .slots = slots});
+}
+
+void MeasureAllMoves() {
+  const auto staging = std::make_shared<StagingPool>(*PinnedRegion::Allocate(kStagingBytes, GetRealCudaCalls()));
   for (const int layers : {1, 32}) MeasureMoves(staging, layers);
 }
 
 }  // namespace
 }  // namespace tessera::testing
 
-int main() {
-  tessera::testing::MeasureAll();
+int main(int argc, char** argv) {
+  if (argc < 2 || std::strcmp(argv[1], "--moves") != 0) tessera::testing::MeasureAll();
+  tessera::testing::MeasureAllMoves();
   return 0;
 }

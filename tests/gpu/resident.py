@@ -4,7 +4,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from service_programs import Echo, Server, decode_load, device_account, run
+from service_programs import PROGRAMS, Echo, Server, decode_load, device_account, run
 from standard import standard
 
 
@@ -126,6 +126,30 @@ def sequences():
               "device_bytes_at_end": left[memory], "one_sequence_of_tokens": times}
     if not (at_start == left[memory] == pages * page_bytes and result["kv_pages_used_at_end"] == 0):
         raise AssertionError(f"the pages are not all there: {result}")
+    return result
+
+
+def spill():
+    """Pools that are too small: every answer as defined, refusals counted as the callers saw them, pages moved to the host
+    and back. Then sequences that decode in a pool of their size, and in one of half of it with room on the host."""
+    done = run("sequence_pool", f"--server={PROGRAMS / 'tessera-server'}", "--backend=cuda", "--callers=16",
+               "--operations=400", "--tolerance=5e-5", name="sequence_pool", timeout=60)
+    result = {"exit_code": done.returncode, "pools": [json.loads(line) for line in done.stdout.splitlines()],
+              "decoding": {}}
+    layers, moved = 8, 'tessera_kv_moved_pages_total{profile="main",to="%s"}'
+    result["page_bytes"] = 2 * layers * 64 * 8 * 128 * 2
+    for name, pages, host_pages in (("roomy", 1280, 0), ("half", 640, 1024)):
+        profile = f"name=main,layers={layers},kv_heads=8,page_tokens=64,max_tokens=2048,pages={pages},host_pages={host_pages}"
+        with Server(f"--kv_profiles={profile}") as server:
+            load = decode_load(server, "--decode=profile=main,heads=32,prefill=512..1024,steps=64", "--callers=64",
+                               "--connections=16", "--duration=4s", "--verify=16", name=f"spill_{name}")
+            metrics = server.metrics()
+        load["moved_pages"] = {to: metrics[moved % to] for to in ("host", "device")}
+        result["decoding"][name] = load
+        if load["exit_code"] or (min(load["moved_pages"].values()) > 0) != (host_pages > 0):
+            raise AssertionError(f"{name}: {load}")
+    if done.returncode:
+        raise AssertionError(f"{result}: {done.stderr}")
     return result
 
 

@@ -240,8 +240,8 @@ def trap():
         return loss(server)
 
 
-STEPS = [check, resident.sequences, batches, device, s128, s16, s4096, peer, idle, arena, sticky, trap, soak, bench,
-         resident.steps, resident.stream]
+STEPS = [check, resident.sequences, resident.spill, batches, device, s128, s16, s4096, peer, idle, arena, sticky, trap, soak,
+         bench, resident.steps, resident.stream]
 BY_NAME = {step.__name__: step for step in [*STEPS, decode, *two_devices.STEPS]}
 
 

@@ -29,6 +29,7 @@
 #include "grpcpp/create_channel.h"
 #include "tests/server/await.h"
 #include "tests/server/metrics_reader.h"
+#include "tests/server/profile_flag.h"
 #include "tests/server/sequence_soak/ledger.h"
 #include "tests/server/sequence_soak/worker.h"
 #include "tests/server/server_process.h"
@@ -159,14 +160,6 @@ std::optional<int64_t> MeasureIdle(const ServerProcess& server, const CacheProfi
   std::cout << "all workers killed: " << left << "\n" << std::flush;
   if (!idle) return std::nullopt;
   return server.ResidentBytes();
-}
-
-std::string ProfileFlag(const CacheProfile& profile) {
-  return absl::StrCat("--kv_profiles=name=", profile.name, ",layers=", profile.layers, ",kv_heads=", profile.kv_heads,
-                      ",head_dim=", profile.head_dim, ",dtype=", Name(profile.dtype),
-                      ",page_tokens=", profile.page_tokens, ",pages=", profile.pages,
-                      ",max_tokens=", profile.max_tokens, ",max_sequences=", profile.max_sequences,
-                      ",tenant_share=", profile.tenant_share, ",lease=", absl::FormatDuration(profile.lease));
 }
 
 // Prints what the operations came to. False, having said what on standard error, where something never happened: then

@@ -33,8 +33,8 @@ LIBRARIES = {
 }
 
 # The longest matching folder's entry counts, for the file that includes as for the one that is included: an entry does
-# not reach into folders that have one of their own. Each may also include itself. Tests and benches may add gtest,
-# benchmark and the backends that they compare with.
+# not reach into folders that have one of their own. Each may also include itself. Tests, their fakes and benches may add
+# gtest, benchmark and the backends that they compare with.
 RULES = {
     "proto/wire": {"absl", "grpc", "proto"},
     "kernels": {"absl"},
@@ -64,7 +64,7 @@ RULES = {
     "client/cpp/load": {"absl", "grpc", "proto", "proto/wire", "json", "client/cpp/flags", "client/cpp/tessera"},
     "tests": {"*"},
 }
-TEST_FILE = re.compile(r"(_test|_bench|_fuzz)\.(cc|h|cu)$|_test_|/fuzz/|/testing/")
+TEST_FILE = re.compile(r"(_test|_bench|_fuzz)\.(cc|h|cu)$|_test_|/fake_|/fuzz/|/testing/")
 TEST_EXTRA = {"gtest", "benchmark", "blas", "highway", "json"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

@@ -244,7 +244,8 @@ TEST_P(SequenceSessionTest, PrefillDecodeForkAndRollbackAreAsDefined) {
 
 TEST_P(SequenceSessionTest, FailuresKeepTheirCodes) {
   ServerConfig config = Config(Profile(8));
-  // An answer may be here before gRPC has told the server that it has gone out: no reason to break the stream a day later.
+  // An answer may be here before gRPC has told the server that it has gone out: no reason to break the stream a day
+  // later.
   config.attend.send_timeout = absl::Hours(48);
   TestServer server("run@1=internal", std::move(config));
   const std::unique_ptr<SequenceSession> session = Connect(Target(server));

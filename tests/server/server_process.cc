@@ -64,7 +64,12 @@ ServerProcess::~ServerProcess() {
   Wait();
 }
 
-void ServerProcess::Signal(int signal) const { kill(pid_, signal); }
+void ServerProcess::Signal(int signal) const {
+  kill(pid_, signal);
+  // A process that is asked to stop goes on until all of its threads have.
+  siginfo_t stopped;
+  if (signal == SIGSTOP) waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WNOWAIT);
+}
 
 void ServerProcess::SetMaxFiles(int max_files) const {
   const auto files = static_cast<rlim_t>(max_files);

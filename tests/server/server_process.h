@@ -28,6 +28,7 @@ class ServerProcess {
   int metrics_port() const { return metrics_port_; }
   pid_t pid() const { return pid_; }
 
+  // SIGSTOP: waits until the process has stopped.
   void Signal(int signal) const;
   // From now on.
   void SetMaxFiles(int max_files) const;

@@ -12,9 +12,9 @@
 //
 // Rows of pages beyond kv_len are not read, whatever they hold, nor are pages that no table names.
 //
-// Bitwise repeatable and batch-invariant: a long row's keys are cut into splits of SplitKeys(kv_len), a function of the
-// sequence's own length alone, whose partial results are combined in order. Who shares the batch, how many threads or
-// processors there are, and where the pages lie, changes nothing.
+// Bitwise repeatable and batch-invariant: a long row's keys are cut into splits of SplitKeys(kv_len, kv_heads), a
+// function of the sequence's own length alone, whose partial results are combined in order. Who shares the batch, how
+// many threads or processors there are, and where the pages lie, changes nothing.
 #ifndef TESSERA_KERNELS_PAGED_ATTENTION_H_
 #define TESSERA_KERNELS_PAGED_ATTENTION_H_
 
@@ -103,15 +103,23 @@ inline SequenceView LengthsOf(const PagedSequence& sequence) {
 // Stacked rows (q_len times query heads a key head) up to which a sequence's keys are split; more are work enough.
 inline constexpr int64_t kMaxSplitRows = 48;
 
-// Splits are at least kMinSplitKeys long, a multiple of kSplitStep, and no more than kMaxSplits. Of fewer keys the
+// Splits are at least kMinSplitKeys long, a multiple of kSplitStep, and no more than MostSplits. Of fewer keys the
 // partial results would cost a share of the bandwidth: at 512 keys, 128 columns and 16-bit elements 0.8% for four rows.
 inline constexpr int64_t kMinSplitKeys = 512;
 inline constexpr int64_t kSplitStep = 64;
 inline constexpr int64_t kMaxSplits = 64;
 
-// Keys of one split of a sequence of `kv_len` tokens; split i begins at key i * SplitKeys(kv_len).
-constexpr int64_t SplitKeys(int64_t kv_len) {
-  const int64_t shortest = kv_len / kMaxSplits + (kv_len % kMaxSplits != 0 ? 1 : 0);
+// Of a sequence. kLanes of them and its key heads together occupy a large GPU at one time: more would come in a second
+// round, which the first leaves little to do.
+constexpr int64_t MostSplits(int64_t kv_heads) {
+  constexpr int64_t kLanes = 256;
+  return std::clamp(kLanes / kv_heads, kMaxSplits / 2, kMaxSplits);
+}
+
+// Keys of one split of a sequence of `kv_len` tokens; split i begins at key i * SplitKeys(kv_len, kv_heads).
+constexpr int64_t SplitKeys(int64_t kv_len, int64_t kv_heads) {
+  const int64_t most = MostSplits(kv_heads);
+  const int64_t shortest = kv_len / most + (kv_len % most != 0 ? 1 : 0);
   return std::max(kMinSplitKeys, (shortest + kSplitStep - 1) / kSplitStep * kSplitStep);
 }
 

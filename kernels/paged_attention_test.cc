@@ -135,17 +135,21 @@ TEST_F(ValidatePagedTest, Pointers) {
   EXPECT_EQ(ValidatePagedBatch(Params(), {sequence}), absl::OkStatus());
 }
 
-TEST(SplitKeysTest, DependsOnTheLengthAloneAndStaysWithinItsBounds) {
-  EXPECT_EQ(SplitKeys(0), kMinSplitKeys);
-  EXPECT_EQ(SplitKeys(1), kMinSplitKeys);
-  EXPECT_EQ(SplitKeys(kMinSplitKeys * kMaxSplits), kMinSplitKeys);
-  EXPECT_EQ(SplitKeys(kMinSplitKeys * kMaxSplits + 1), kMinSplitKeys + kSplitStep);
-  for (int64_t length = 1; length < int64_t{1} << 40; length = length * 3 + 1) {
-    const int64_t keys = SplitKeys(length);
-    EXPECT_EQ(keys % kSplitStep, 0);
-    EXPECT_LE((length + keys - 1) / keys, kMaxSplits);
+TEST(SplitKeysTest, StaysWithinItsBounds) {
+  for (const int64_t kv_heads : {1, 4, 5, 8, 128}) {
+    const int64_t most = MostSplits(kv_heads);
+    EXPECT_EQ(most, kv_heads <= 4 ? 64 : kv_heads == 5 ? 51 : 32);
+    EXPECT_EQ(SplitKeys(0, kv_heads), kMinSplitKeys);
+    EXPECT_EQ(SplitKeys(1, kv_heads), kMinSplitKeys);
+    EXPECT_EQ(SplitKeys(kMinSplitKeys * most, kv_heads), kMinSplitKeys);
+    EXPECT_EQ(SplitKeys(kMinSplitKeys * most + 1, kv_heads), kMinSplitKeys + kSplitStep);
+    for (int64_t length = 1; length < int64_t{1} << 40; length = length * 3 + 1) {
+      const int64_t keys = SplitKeys(length, kv_heads);
+      EXPECT_EQ(keys % kSplitStep, 0);
+      EXPECT_LE((length + keys - 1) / keys, most);
+    }
+    EXPECT_GT(SplitKeys(std::numeric_limits<int64_t>::max(), kv_heads), 0);
   }
-  EXPECT_GT(SplitKeys(std::numeric_limits<int64_t>::max()), 0);
 }
 
 }  // namespace

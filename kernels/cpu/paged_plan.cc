@@ -49,7 +49,7 @@ void PagedPlan::AddSplits(const PagedParams& params, int64_t index, const PagedS
   const int64_t rows = sequence.q_len * (attention.q_heads / attention.kv_heads);
   const MaskGeometry mask(attention.mask, sequence.q_len, sequence.kv_len);
   const KeyRange seen = mask.VisibleToAny(0, sequence.q_len - 1);
-  const int64_t keys = SplitKeys(sequence.kv_len);
+  const int64_t keys = SplitKeys(sequence.kv_len, attention.kv_heads);
   // Splits that no row sees anything of are left out: they would add nothing.
   const int64_t first = seen.empty() ? 0 : seen.begin / keys;
   const int64_t splits = seen.empty() ? 0 : (seen.end - 1) / keys - first + 1;

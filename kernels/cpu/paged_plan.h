@@ -13,7 +13,7 @@
 namespace tessera {
 
 // How a sequence is cut depends on nothing but its own lengths and the parameters: at most kMaxSplitRows stacked rows
-// by keys, into splits of SplitKeys(kv_len); more of them by rows, into blocks.
+// by keys, into splits of SplitKeys(kv_len, kv_heads); more of them by rows, into blocks.
 class PagedPlan {
  public:
   // A block of rows against all keys or, where partial >= 0, all rows of a key head against the keys of one split.

@@ -96,7 +96,7 @@ class CudaBackend final : public GpuBackend {
     absl::StatusOr<void*> block = scratch_.Allocate(bytes, stream);
     if (!block.ok()) return block.status();
     unsigned char* device = static_cast<unsigned char*>(*block);
-    absl::Status status = ToStatus(UploadTable(device, table.data(), bytes, stream), "uploading the launch table");
+    absl::Status status = ToStatus(UploadTable(device, table.data(), bytes, 0, stream), "uploading the launch table");
     if (status.ok()) {
       ForwardLaunch launch = {};
       launch.sequences = reinterpret_cast<const SequenceEntry*>(device + kSequencesAt);

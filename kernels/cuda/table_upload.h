@@ -9,8 +9,9 @@
 
 namespace tessera::cuda {
 
-// Enqueues the copy of `bytes` bytes. REQUIRES: both addresses and `bytes` multiples of 16.
-cudaError_t UploadTable(void* device, const void* host, size_t bytes, cudaStream_t stream);
+// Enqueues the copy of `bytes` bytes, after which `zero_bytes` are cleared. REQUIRES: both addresses and numbers of
+// bytes are multiples of 16.
+cudaError_t UploadTable(void* device, const void* host, size_t bytes, size_t zero_bytes, cudaStream_t stream);
 
 }  // namespace tessera::cuda
 

@@ -9,10 +9,11 @@
 
 namespace tessera::cuda::paged {
 
-// One new row of one key head, token kv_len - append_len + row; threads first, first + step, ... of it.
+// One new row of one key head, token kv_len - append_len + row. By a whole warp.
 template <typename Element, typename Cached>
 __device__ __forceinline__ void AppendRow(const PagedLaunch& launch, const PagedEntry& entry, int32_t row,
-                                          int32_t kv_head, int first, int step) {
+                                          int32_t kv_head) {
+  constexpr int kUnroll = 4;  // so many of K and as many of V are on their way to a lane
   const int64_t to =
       KeyPlace(launch, entry, entry.kv_len - entry.append_len + row) + kv_head * launch.page_strides.head;
   const Element* k =
@@ -21,9 +22,19 @@ __device__ __forceinline__ void AppendRow(const PagedLaunch& launch, const Paged
       static_cast<const Element*>(entry.v) + row * entry.v_strides.token + kv_head * entry.v_strides.head;
   const float k_scale = entry.k_scales == nullptr ? 1.0f : entry.k_scales[kv_head];
   const float v_scale = entry.v_scales == nullptr ? 1.0f : entry.v_scales[kv_head];
-  for (int c = first; c < launch.head_dim; c += step) {
-    static_cast<Cached*>(entry.k_pages)[to + c] = ToCached<Cached>(k[c], k_scale);
-    static_cast<Cached*>(entry.v_pages)[to + c] = ToCached<Cached>(v[c], v_scale);
+  for (int first = threadIdx.x % 32; first < launch.head_dim; first += 32 * kUnroll) {
+    Element k_read[kUnroll], v_read[kUnroll];
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      if (first + 32 * i < launch.head_dim) k_read[i] = k[first + 32 * i], v_read[i] = v[first + 32 * i];
+    }
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      const int column = first + 32 * i;
+      if (column >= launch.head_dim) break;
+      static_cast<Cached*>(entry.k_pages)[to + column] = ToCached<Cached>(k_read[i], k_scale);
+      static_cast<Cached*>(entry.v_pages)[to + column] = ToCached<Cached>(v_read[i], v_scale);
+    }
   }
 }
 
@@ -31,12 +42,12 @@ __device__ __forceinline__ void AppendRow(const PagedLaunch& launch, const Paged
 // copies. By the whole block.
 template <typename Element, typename Cached>
 __device__ __forceinline__ void AppendSplit(const PagedLaunch& launch, const PagedWork& work) {
-  const PagedEntry& entry = *work.entry;
+  const PagedEntry& entry = work.entry;
   const int32_t first_new = entry.kv_len - entry.append_len;
   if (!entry.appends || work.split_range.end <= first_new) return;
   const int32_t begin = max(work.split_range.begin, first_new);
   for (int32_t key = begin + threadIdx.x / 32; key < work.split_range.end; key += blockDim.x / 32) {
-    AppendRow<Element, Cached>(launch, entry, key - first_new, work.kv_head, threadIdx.x % 32, 32);
+    AppendRow<Element, Cached>(launch, entry, key - first_new, work.kv_head);
   }
   __threadfence();
   __syncthreads();

@@ -39,22 +39,34 @@ __device__ __forceinline__ void WeighSplits(RowSums (&row)[kMostSplits], int32_t
 
 // By the whole block, once its partial result is stored. `memory` is no longer in use for anything else once all
 // threads are here.
-template <typename Element, int kTileRows>
+template <typename Element, int kReads, int kTileRows>
 __device__ __forceinline__ void CombineSplits(const PagedLaunch& launch, const PagedWork& work,
                                               CombineMemory<kTileRows>& memory) {
   __shared__ uint32_t finished;
-  const int32_t splits = work.entry->splits;
+  const int32_t splits = work.entry.splits;
   __threadfence();  // this thread's part of the result, before the count
   __syncthreads();
-  if (threadIdx.x == 0) finished = atomicAdd(launch.counters + work.entry->first_counter + work.lane, 1u);
+  if (threadIdx.x == 0) finished = atomicAdd(launch.counters + work.entry.first_counter + work.lane, 1u);
   __syncthreads();
   if (finished + 1 != static_cast<uint32_t>(splits)) return;
   __threadfence();  // the count, before the others' results
 
-  // Past the first-level cache, which other blocks' writes do not reach. Many reads at a time: they are all that takes
-  // time here.
+  // Past the first-level cache, which other blocks' writes do not reach. Many reads at a time, the first outputs along
+  // with the sums: they are all that takes time here.
   const float* partial = work.Partial(launch, 0);
-  const int64_t stride = work.entry->partial_floats;
+  const int64_t stride = work.entry.partial_floats;
+  const int quads = launch.head_dim / 4;
+  const int units = work.rows * quads;  // of four columns; unit i lies at 4 * i
+  float4 parts[kReads];
+  const auto read = [&](int unit, int32_t first) {
+#pragma unroll
+    for (int i = 0; i < kReads; ++i) {
+      const float* const at = partial + 4 * unit + (first + i) * stride;
+      if (first + i < splits) parts[i] = __ldcg(reinterpret_cast<const float4*>(at));
+    }
+  };
+  int unit = threadIdx.x;
+  if (unit < units) read(unit, 0);
   for (int i = threadIdx.x; i < work.rows * splits; i += blockDim.x) {
     const int row = i / splits;
     const int split = i - row * splits;
@@ -67,19 +79,24 @@ __device__ __forceinline__ void CombineSplits(const PagedLaunch& launch, const P
     WeighSplits(memory.splits[row], splits, work.scores.factor_log2, memory.totals[row]);
   }
   __syncthreads();
-  const int quads = launch.head_dim / 4;
-  for (int i = threadIdx.x; i < work.rows * quads; i += blockDim.x) {
-    const int row = i / quads;
-    const int column = (i - row * quads) * 4;
-    const float* o_at = partial + row * launch.head_dim + column;
+  while (unit < units) {
+    const int row = unit / quads;
     float o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll 16
-    for (int32_t split = 0; split < splits; ++split) {
-      const float4 part = __ldcg(reinterpret_cast<const float4*>(o_at + split * stride));
-      const float weight = memory.splits[row][split].max;
-      o[0] += part.x * weight, o[1] += part.y * weight, o[2] += part.z * weight, o[3] += part.w * weight;
+    for (int32_t first = 0;;) {
+#pragma unroll
+      for (int i = 0; i < kReads; ++i) {
+        if (first + i >= splits) continue;
+        const float weight = memory.splits[row][first + i].max;
+        o[0] += parts[i].x * weight, o[1] += parts[i].y * weight;
+        o[2] += parts[i].z * weight, o[3] += parts[i].w * weight;
+      }
+      first += kReads;
+      if (first >= splits) break;
+      read(unit, first);
     }
-    StoreFinal<Element>(launch, work, row, column, o, memory.totals[row]);
+    StoreFinal<Element>(launch, work, row, (unit - row * quads) * 4, o, memory.totals[row]);
+    unit += blockDim.x;
+    if (unit < units) read(unit, 0);
   }
 }
 

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kBlocks)
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ uint32_t broken;  // rows to be redone, a bit each
 #if __CUDA_ARCH__ >= 900
-  ptx::GridDependencyWait();  // the table is written
+  if (launch.entries != nullptr) ptx::GridDependencyWait();  // the table is written
 #endif
   __shared__ PagedWork work;
   FindWork<Traits::kTileRows>(launch, work);
@@ -52,10 +52,13 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kBlocks)
   for (int row = threadIdx.x / 32; row < work.rows; row += Traits::kWarps) {
     if ((broken >> row & 1) != 0) ComputeRow<Element, Cached>(launch, work, row);
   }
-  if (work.entry->splits > 1) {
+#if __CUDA_ARCH__ >= 900
+  ptx::GridDependencyWait();  // the counters are
+#endif
+  if (work.entry.splits > 1) {
     using Memory = CombineMemory<Traits::kTileRows>;
     static_assert(sizeof(Memory) <= Traits::kSharedBytes, "it takes the place of the warps' results");
-    CombineSplits<Element>(launch, work, *reinterpret_cast<Memory*>(shared));
+    CombineSplits<Element, Traits::kCombineReads>(launch, work, *reinterpret_cast<Memory*>(shared));
   }
 }
 

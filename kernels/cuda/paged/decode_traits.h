@@ -17,7 +17,7 @@ struct DecodeTraits {
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kRowGroups = kRowGroups_;
   static constexpr int kTileRows = 16 * kRowGroups;
-  static constexpr int kWarps = kHeadDim > 128 ? 2 : 4;
+  static constexpr int kWarps = kHeadDim > 128 ? 3 : 4;
   static constexpr int kThreads = 32 * kWarps;
   // Thread blocks of a multiprocessor, so that some stream while others begin or end; what their registers allow.
   static constexpr int kBlocks = kHeadDim > 128 || kRowGroups > 1 ? 2 : kHeadDim > 64 ? 3 : 4;
@@ -29,6 +29,8 @@ struct DecodeTraits {
   static constexpr int kBuffers = std::min(kRingBytes / (kWarps * Tile::kBytes) / 2 * 2, 16);
   using Stream = KeyValueStream<Cached, kHeadDim, kWarps, kBuffers>;
   static constexpr int kSharedBytes = kWarps * Stream::kWarpBytes;
+
+  static constexpr int kCombineReads = kBlocks > 3 ? 16 : 32;  // splits, on their way to the block that combines
 
   static constexpr int kSteps = kHeadDim / 16;
   static constexpr int kOutputs = kHeadDim / 2;  // floats a thread and row group

@@ -104,9 +104,9 @@ class DecodeWarp {
   __device__ __forceinline__ void LoadRow(int group, int i) {
     const int row = Row(group, i);
     const RowPlace place = work_.Place(launch_, min(row, work_.rows - 1));
-    const TensorStrides& strides = work_.entry->q_strides;
+    const TensorStrides& strides = work_.entry.q_strides;
     const Element* q =
-        static_cast<const Element*>(work_.entry->q) + place.token * strides.token + place.q_head * strides.head;
+        static_cast<const Element*>(work_.entry.q) + place.token * strides.token + place.q_head * strides.head;
 #pragma unroll
     for (int chunk = 0; chunk < Operand::kKeyChunks; ++chunk) {
 #pragma unroll

@@ -1,6 +1,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/paged/gather_pages.h"
+#include "kernels/cuda/ptx/fence.h"
 
 namespace tessera::cuda::paged {
 namespace {
@@ -11,6 +12,11 @@ constexpr int kKeysABlock = 4;  // so that several reads of a thread are on thei
 // The block copies its keys' rows of all heads, Unit by Unit.
 template <typename Unit>
 __global__ void __launch_bounds__(kThreads) GatherKernel(const __grid_constant__ PagedRowsView rows, Unit* k, Unit* v) {
+#if __CUDA_ARCH__ >= 900
+  // The first block in any case, so that this kernel does not end before the one that appends.
+  const int32_t last_key = rows.first_key + static_cast<int32_t>(blockIdx.x) * kKeysABlock + kKeysABlock - 1;
+  if (blockIdx.x == 0 || last_key >= rows.first_new) ptx::GridDependencyWait();
+#endif
   const int32_t row_units = rows.row_bytes / static_cast<int32_t>(sizeof(Unit));
   const int32_t units = rows.kv_heads * row_units;
   int64_t from[kKeysABlock];
@@ -46,17 +52,24 @@ bool IsAligned(const PagedRowsView& rows) {
 }
 
 template <typename Unit>
-cudaError_t Launch(const PagedRowsView& rows, void* k, void* v, cudaStream_t stream) {
-  GatherKernel<Unit><<<(rows.keys + kKeysABlock - 1) / kKeysABlock, kThreads, 0, stream>>>(rows, static_cast<Unit*>(k),
-                                                                                           static_cast<Unit*>(v));
-  return cudaGetLastError();
+cudaError_t Launch(const PagedRowsView& rows, void* k, void* v, bool overlap, cudaStream_t stream) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3((rows.keys + kKeysABlock - 1) / kKeysABlock);
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = overlap ? 1 : 0;
+  return cudaLaunchKernelEx(&config, GatherKernel<Unit>, rows, static_cast<Unit*>(k), static_cast<Unit*>(v));
 }
 
 }  // namespace
 
-cudaError_t GatherPages(const PagedRowsView& rows, void* k, void* v, cudaStream_t stream) {
+cudaError_t GatherPages(const PagedRowsView& rows, void* k, void* v, bool overlap, cudaStream_t stream) {
   if (rows.keys == 0) return cudaSuccess;
-  return IsAligned(rows) ? Launch<uint4>(rows, k, v, stream) : Launch<uint16_t>(rows, k, v, stream);
+  return IsAligned(rows) ? Launch<uint4>(rows, k, v, overlap, stream) : Launch<uint16_t>(rows, k, v, overlap, stream);
 }
 
 }  // namespace tessera::cuda::paged

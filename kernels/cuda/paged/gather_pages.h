@@ -21,10 +21,12 @@ struct PagedRowsView {
   int32_t keys;
   int32_t kv_heads;
   int32_t row_bytes;  // of one head; even
+  int32_t first_new;  // the first key that this call appends
 };
 
-// Enqueues the copy to k and v, each packed [keys, kv_heads, row_bytes] and aligned to 16 bytes.
-cudaError_t GatherPages(const PagedRowsView& rows, void* k, void* v, cudaStream_t stream);
+// Enqueues the copy to k and v, each packed [keys, kv_heads, row_bytes] and aligned to 16 bytes. `overlap`: what the
+// kernel before it writes, where that ends early, is not read but for keys from first_new on (sm_90 and later).
+cudaError_t GatherPages(const PagedRowsView& rows, void* k, void* v, bool overlap, cudaStream_t stream);
 
 }  // namespace tessera::cuda::paged
 

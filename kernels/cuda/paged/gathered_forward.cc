@@ -33,7 +33,7 @@ size_t GatheredBytes(const PagedParams& params, const PagedSequence& sequence) {
 }
 
 absl::Status ForwardGathered(const PagedParams& params, const PagedSequence& sequence, AttentionBackend& forward,
-                             void* copy, StreamHandle stream, ForwardStats* stats) {
+                             void* copy, StreamHandle stream, bool overlap, ForwardStats* stats) {
   const AttentionParams& attention = params.attention;
   const int64_t element = SizeOf(params.cache_dtype);
   const KeyRange keys = Gathered(params, sequence);
@@ -49,9 +49,10 @@ absl::Status ForwardGathered(const PagedParams& params, const PagedSequence& seq
                               .first_key = static_cast<int32_t>(keys.begin),
                               .keys = static_cast<int32_t>(keys.size()),
                               .kv_heads = attention.kv_heads,
-                              .row_bytes = static_cast<int32_t>(attention.head_dim * element)};
-  const absl::Status status =
-      ToStatus(GatherPages(rows, k, v, static_cast<cudaStream_t>(stream)), "gathering K and V out of their pages");
+                              .row_bytes = static_cast<int32_t>(attention.head_dim * element),
+                              .first_new = static_cast<int32_t>(sequence.kv_len - sequence.append_len)};
+  const absl::Status status = ToStatus(GatherPages(rows, k, v, overlap, static_cast<cudaStream_t>(stream)),
+                                       "gathering K and V out of their pages");
   if (!status.ok()) return status;
   const Strides packed = Strides::Packed(attention.kv_heads, attention.head_dim);
   const SequenceView view = {.q_len = sequence.q_len,

@@ -18,9 +18,9 @@ namespace tessera::cuda::paged {
 size_t GatheredBytes(const PagedParams& params, const PagedSequence& sequence);
 
 // Enqueues copy and forward on `stream`; new rows are in the pages by then. copy: GatheredBytes of the device, aligned
-// to 256. `stats`, if not null, is overwritten.
+// to 256. `overlap`: GatherPages'. `stats`, if not null, is overwritten.
 absl::Status ForwardGathered(const PagedParams& params, const PagedSequence& sequence, AttentionBackend& forward,
-                             void* copy, StreamHandle stream, ForwardStats* stats);
+                             void* copy, StreamHandle stream, bool overlap, ForwardStats* stats);
 
 }  // namespace tessera::cuda::paged
 

@@ -28,9 +28,9 @@ class KeyValueStream {
   __device__ __forceinline__ KeyValueStream(const PagedLaunch& launch, const PagedWork& work, uint32_t shared)
       : launch_(launch),
         keys_(work.keys),
-        pages_(work.entry->pages),
-        k_base_(Base(launch, work, work.entry->k_pages)),
-        v_base_(Base(launch, work, work.entry->v_pages)),
+        pages_(work.entry.pages),
+        k_base_(Base(launch, work, work.entry.k_pages)),
+        v_base_(Base(launch, work, work.entry.v_pages)),
         valid_bytes_(launch.head_dim * static_cast<int>(sizeof(Cached)) - FirstChunk() * kChunkBytes),
         shared_(shared),
         next_key_(FirstTile(work) + Lane() % kTileKeys) {}
@@ -118,7 +118,7 @@ class KeyValueStream {
         const int row = pass * kRowsPerPass + Lane() / Tile::kRowChunks;
         const int64_t from = __shfl_sync(0xffffffffu, place_, row);
         const bool copied = from >= 0 && valid_bytes_ > 0;
-        ptx::AsyncCopy16(tile + kOffset(row, FirstChunk()), base + (copied ? from : 0), copied);
+        ptx::AsyncCopy16Once(tile + kOffset(row, FirstChunk()), base + (copied ? from : 0), copied);
       }
     }
     ptx::AsyncCopyCommit();

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -45,26 +45,38 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
-// A launch's table, in host memory and then on the device.
+// A launch's table, in host memory and then on the device, where zeros follow it.
 class Table {
  public:
-  // The offset of a copy of `items`; of zeros where `from` is null.
+  // The offset of a copy of `items`.
   template <typename T>
-  size_t Add(const T* from, size_t count) {
-    constexpr size_t kUnit = 16;
+  size_t Add(const std::vector<T>& items) {
     const size_t at = bytes_.size();
-    bytes_.resize((at + count * sizeof(T) + kUnit - 1) / kUnit * kUnit);
-    if (from != nullptr && count > 0) std::memcpy(bytes_.data() + at, from, count * sizeof(T));
+    const auto* const first = reinterpret_cast<const unsigned char*>(items.data());
+    bytes_.insert(bytes_.end(), first, first + items.size() * sizeof(T));
+    bytes_.insert(bytes_.end(), RoundUp(bytes_.size()) - bytes_.size(), 0);
     return at;
   }
-  const std::vector<unsigned char>& bytes() const { return bytes_; }
+
+  // The offset of that many zero bytes, and at least one, so that there is something to enqueue. Once, after the last
+  // Add.
+  size_t AddZeros(size_t bytes) {
+    zeros_ = RoundUp(std::max<size_t>(bytes, 1));
+    return bytes_.size();
+  }
+
+  size_t device_bytes() const { return bytes_.size() + zeros_; }
 
   absl::Status Upload(unsigned char* device, cudaStream_t stream) const {
-    return ToStatus(UploadTable(device, bytes_.data(), bytes_.size(), stream), "uploading the launch table");
+    return ToStatus(UploadTable(device, bytes_.data(), bytes_.size(), zeros_, stream), "uploading the launch table");
   }
 
  private:
+  static constexpr size_t kUnit = 16;
+  static size_t RoundUp(size_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
+
   std::vector<unsigned char> bytes_;
+  size_t zeros_ = 0;
 };
 
 PagedLaunch LaunchOf(const PagedParams& params) {
@@ -139,9 +151,10 @@ class CudaPagedBackend final : public GpuPagedBackend {
     const size_t gathered_at = places.Reserve(gathered_bytes);
     std::array<AttendTable, 4> tables;
     for (const RowPath path : kOwnPaths) {
+      if (call->plans[Index(path)].item_count == 0) continue;
       AttendTable& table = tables[Index(path)];
       table = AttendTable(call->plans[Index(path)]);
-      table.at = places.Reserve(table.table.bytes().size() + table.partial_bytes);
+      table.at = places.Reserve(table.table.device_bytes() + table.partial_bytes);
     }
     if (places.bytes() == 0) return absl::OkStatus();  // no row to append, none to attend
     const cudaStream_t cuda_stream = static_cast<cudaStream_t>(stream);
@@ -161,7 +174,8 @@ class CudaPagedBackend final : public GpuPagedBackend {
     for (const PagedSequence& sequence : call->by_path[Index(RowPath::kGathered)]) {
       if (!status.ok()) break;
       ForwardStats of_sequence;
-      status = paged::ForwardGathered(params, sequence, *forward_, device + gathered_at, stream, &of_sequence);
+      status = paged::ForwardGathered(params, sequence, *forward_, device + gathered_at, stream,
+                                      overlap_ && !call->appends.empty(), &of_sequence);
       if (stats != nullptr) *stats += of_sequence;
     }
     status.Update(scratch_.Free(*block, cuda_stream));
@@ -181,12 +195,16 @@ class CudaPagedBackend final : public GpuPagedBackend {
   struct AttendTable {
     AttendTable() = default;
     explicit AttendTable(const PagedPlan& plan)
-        : entries_at(table.Add(plan.entries.data(), plan.entries.size())),
-          first_items_at(table.Add(plan.first_items.data(), plan.first_items.size())),
-          counters_at(table.Add<uint32_t>(nullptr, plan.counter_count)),
-          partial_bytes(plan.partial_floats * sizeof(float)) {}
+        : carried(plan.entries.size() <= paged::kCarriedEntries), partial_bytes(plan.partial_floats * sizeof(float)) {
+      if (!carried) {
+        entries_at = table.Add(plan.entries);
+        first_items_at = table.Add(plan.first_items);
+      }
+      counters_at = table.AddZeros(plan.counter_count * sizeof(uint32_t));
+    }
 
     Table table;
+    bool carried = true;  // the entries, by the launch
     size_t entries_at = 0, first_items_at = 0, counters_at = 0;
     size_t partial_bytes = 0;
     size_t at = 0;  // in the call's scratch memory
@@ -195,12 +213,16 @@ class CudaPagedBackend final : public GpuPagedBackend {
   absl::Status Append(const PagedParams& params, const std::vector<PagedEntry>& entries, unsigned char* device,
                       cudaStream_t stream) const {
     Table table;
-    table.Add(entries.data(), entries.size());
+    table.Add(entries);
     const absl::Status status = table.Upload(device, stream);
     if (!status.ok()) return status;
     PagedLaunch launch = LaunchOf(params);
     launch.entries = reinterpret_cast<const PagedEntry*>(device);
     launch.entry_count = static_cast<uint32_t>(entries.size());
+    int64_t most_rows = 0;
+    for (const PagedEntry& entry : entries) most_rows = std::max<int64_t>(most_rows, entry.append_len);
+    launch.item_count = static_cast<uint32_t>(
+        std::min<int64_t>(most_rows * params.attention.kv_heads, std::numeric_limits<int32_t>::max()));
     return ToStatus(paged::AppendKernelFor(params)(launch, overlap_, stream), "launching the append kernel");
   }
 
@@ -210,10 +232,15 @@ class CudaPagedBackend final : public GpuPagedBackend {
     const absl::Status status = table.table.Upload(device, stream);
     if (!status.ok()) return status;
     PagedLaunch launch = LaunchOf(params);
-    launch.entries = reinterpret_cast<const PagedEntry*>(device + table.entries_at);
-    launch.first_items = reinterpret_cast<const uint32_t*>(device + table.first_items_at);
+    if (table.carried) {
+      std::copy(plan.entries.begin(), plan.entries.end(), launch.carried);
+      std::copy(plan.first_items.begin(), plan.first_items.end(), launch.carried_first_items);
+    } else {
+      launch.entries = reinterpret_cast<const PagedEntry*>(device + table.entries_at);
+      launch.first_items = reinterpret_cast<const uint32_t*>(device + table.first_items_at);
+    }
     launch.counters = reinterpret_cast<uint32_t*>(device + table.counters_at);
-    launch.partials = reinterpret_cast<float*>(device + table.table.bytes().size());
+    launch.partials = reinterpret_cast<float*>(device + table.table.device_bytes());
     launch.entry_count = static_cast<uint32_t>(plan.entries.size());
     launch.item_count = plan.item_count;
     return ToStatus(paged::AttentionKernel(params, path).launch(launch, overlap_, stream),

@@ -29,7 +29,7 @@ void Split(const AttentionParams& params, const PagedSequence& sequence, PagedEn
   entry.split_keys = std::max(entry.kv_len, 1);
   entry.splits = 1;
   if (seen.empty() || StackedRows(params, sequence) > kMaxSplitRows) return;
-  const int64_t keys = SplitKeys(sequence.kv_len);
+  const int64_t keys = SplitKeys(sequence.kv_len, params.kv_heads);
   entry.first_key = static_cast<int32_t>(seen.begin / keys * keys);
   entry.split_keys = static_cast<int32_t>(keys);
   entry.splits = static_cast<int32_t>((seen.end - 1) / keys - seen.begin / keys + 1);

@@ -43,8 +43,8 @@ TEST_F(PagedPlanTest, FewRowsAreSplitByKeysAndManyByRows) {
   EXPECT_EQ(many.split_keys, 2000);
   EXPECT_EQ(many.row_blocks, 4) << "52 rows, the last 4 in a block of their own";
   for (int i : {1, 2}) {
-    EXPECT_EQ(plan.entries[i].split_keys, SplitKeys(2000));
-    EXPECT_EQ(plan.entries[i].splits, (2000 + SplitKeys(2000) - 1) / SplitKeys(2000));
+    EXPECT_EQ(plan.entries[i].split_keys, SplitKeys(2000, 2));
+    EXPECT_EQ(plan.entries[i].splits, (2000 + SplitKeys(2000, 2) - 1) / SplitKeys(2000, 2));
   }
   EXPECT_EQ(plan.entries[1].row_blocks, 1);
   EXPECT_EQ(plan.entries[2].row_blocks, 3);

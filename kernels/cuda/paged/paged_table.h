@@ -44,11 +44,13 @@ struct alignas(16) PagedEntry {
   int32_t reserved[2];
 };
 
+inline constexpr uint32_t kCarriedEntries = 4;
+
 // One launch. Strides are in elements.
 struct PagedLaunch {
-  const PagedEntry* entries;
+  const PagedEntry* entries;    // null: they are the first of `carried`
   const uint32_t* first_items;  // [entry_count]: the number of each entry's first item
-  uint32_t* counters;           // of finished splits; start at 0
+  uint32_t* counters;           // of finished splits; written, 0, by the kernel before
   float* partials;
   uint32_t entry_count;
   uint32_t item_count;
@@ -61,6 +63,9 @@ struct PagedLaunch {
   int32_t left;                // window sides, clamped to kUnboundedSide
   int32_t right;
   ScoreMap score_map;
+  // Few entries travel with the launch, so that its blocks begin while the kernel before it is still at the counters.
+  uint32_t carried_first_items[kCarriedEntries];
+  PagedEntry carried[kCarriedEntries];
 };
 
 inline constexpr int kMostSplits = 64;  // of a lane

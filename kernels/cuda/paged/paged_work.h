@@ -26,7 +26,7 @@ __device__ __forceinline__ ScoreMap ScaledBy(float key_scale, ScoreMap map) {
 }
 
 struct PagedWork {
-  const PagedEntry* entry;
+  PagedEntry entry;
   int32_t kv_head;
   int32_t lane;
   int32_t split;
@@ -50,14 +50,14 @@ struct PagedWork {
   // Keys of the split that the row sees; rows that do not exist see what the last one sees.
   __device__ __forceinline__ KeyRange VisibleTo(const PagedLaunch& launch, int row) const {
     const int32_t token = (first_row + min(row, rows - 1)) / launch.group;
-    const KeyRange all = VisibleKeys(token, entry->q_len, entry->kv_len, launch.left, launch.right);
+    const KeyRange all = VisibleKeys(token, entry.q_len, entry.kv_len, launch.left, launch.right);
     return {max(all.begin, split_range.begin), min(all.end, split_range.end)};
   }
 
   // The partial result of a split of this lane.
   __device__ __forceinline__ float* Partial(const PagedLaunch& launch, int32_t of_split) const {
-    const int64_t index = int64_t{lane} * entry->splits + of_split;
-    return launch.partials + entry->first_partial + index * entry->partial_floats;
+    const int64_t index = int64_t{lane} * entry.splits + of_split;
+    return launch.partials + entry.first_partial + index * entry.partial_floats;
   }
 };
 
@@ -70,6 +70,10 @@ __device__ __forceinline__ int64_t KeyPlace(const PagedLaunch& launch, const Pag
 // The entry that item number `item` belongs to. By a whole warp: it looks at 32 entries a step.
 __device__ __forceinline__ uint32_t FindEntry(const PagedLaunch& launch, uint32_t item) {
   const uint32_t thread = threadIdx.x % 32;
+  if (launch.entries == nullptr) {
+    const bool starts_before = thread < launch.entry_count && launch.carried_first_items[thread] <= item;
+    return __popc(__ballot_sync(0xffffffffu, starts_before)) - 1;
+  }
   uint32_t first = 0;
   for (uint32_t span = launch.entry_count; span > 1;) {
     const uint32_t step = (span + 31) / 32;
@@ -87,11 +91,19 @@ template <int kTileRows>
 __device__ __forceinline__ void FindWork(const PagedLaunch& launch, PagedWork& work) {
   if (threadIdx.x < 32) {
     const uint32_t found = FindEntry(launch, blockIdx.x);
+    const bool carried = launch.entries == nullptr;
+    constexpr int kWords = sizeof(PagedEntry) / sizeof(uint4);
+    static_assert(kWords <= 32, "a lane copies one");
+    if (threadIdx.x < kWords) {
+      const PagedEntry* const from = carried ? &launch.carried[found] : &launch.entries[found];
+      reinterpret_cast<uint4*>(&work.entry)[threadIdx.x] = reinterpret_cast<const uint4*>(from)[threadIdx.x];
+    }
+    const uint32_t first_item = carried ? launch.carried_first_items[found] : launch.first_items[found];
+    __syncwarp();
     if (threadIdx.x == 0) {
-      const PagedEntry& entry = launch.entries[found];
-      const uint32_t index = blockIdx.x - launch.first_items[found];
+      const PagedEntry& entry = work.entry;
+      const uint32_t index = blockIdx.x - first_item;
       const uint32_t lanes = static_cast<uint32_t>(entry.row_blocks) * launch.kv_heads;
-      work.entry = &entry;
       work.split = static_cast<int32_t>(index / lanes);
       work.lane = static_cast<int32_t>(index % lanes);
       work.kv_head = work.lane % launch.kv_heads;

@@ -19,7 +19,7 @@ namespace tessera::cuda::paged {
 template <typename Element, typename Cached>
 __device__ __noinline__ void ComputeRow(const PagedLaunch& launch, const PagedWork& work, int row) {
   constexpr int kGroups = 2;  // of 128 columns, four a lane
-  const PagedEntry& entry = *work.entry;
+  const PagedEntry& entry = work.entry;
   const int first_column = threadIdx.x % 32 * 4;
   const RowPlace place = work.Place(launch, row);
   const Element* q =

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kRowKernelThreads) RowKernel(const __grid_cons
     ComputeRow<Element, Cached>(launch, work, row);
   }
   __shared__ CombineMemory<kRowKernelRows> memory;
-  if (work.entry->splits > 1) CombineSplits<Element>(launch, work, memory);
+  if (work.entry.splits > 1) CombineSplits<Element, 16>(launch, work, memory);
 }
 
 // The new rows of entry blockIdx.x; blocks of the same entry share them.
@@ -34,6 +34,7 @@ template <typename Element, typename Cached>
 __global__ void __launch_bounds__(kRowKernelThreads) AppendKernel(const __grid_constant__ PagedLaunch launch) {
 #if __CUDA_ARCH__ >= 900
   ptx::GridDependencyWait();
+  ptx::GridDependencyLaunch();  // what is gathered next is mostly there already
 #endif
   constexpr int kWarps = kRowKernelThreads / 32;
   const PagedEntry& entry = launch.entries[blockIdx.x];
@@ -41,7 +42,7 @@ __global__ void __launch_bounds__(kRowKernelThreads) AppendKernel(const __grid_c
   const int64_t step = int64_t{gridDim.y} * kWarps;
   for (int64_t i = int64_t{blockIdx.y} * kWarps + threadIdx.x / 32; i < rows; i += step) {
     const int32_t row = static_cast<int32_t>(i / launch.kv_heads);
-    AppendRow<Element, Cached>(launch, entry, row, static_cast<int32_t>(i % launch.kv_heads), threadIdx.x % 32, 32);
+    AppendRow<Element, Cached>(launch, entry, row, static_cast<int32_t>(i % launch.kv_heads));
   }
 }
 

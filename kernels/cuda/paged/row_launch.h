@@ -2,6 +2,9 @@
 #ifndef TESSERA_KERNELS_CUDA_PAGED_ROW_LAUNCH_H_
 #define TESSERA_KERNELS_CUDA_PAGED_ROW_LAUNCH_H_
 
+#include <algorithm>
+#include <cstdint>
+
 #include "kernels/cuda/paged/launch.h"
 #include "kernels/cuda/paged/row_kernel.h"
 
@@ -13,10 +16,13 @@ cudaError_t LaunchByRow(const PagedLaunch& launch, bool overlap, cudaStream_t st
                 overlap);
 }
 
+// item_count: rows times key heads of the entry that has the most.
 template <typename Element, typename Cached>
 cudaError_t LaunchAppend(const PagedLaunch& launch, bool overlap, cudaStream_t stream) {
-  constexpr int kBlocksAnEntry = 64;
-  return Launch(LaunchConfig(dim3(launch.entry_count, kBlocksAnEntry), kRowKernelThreads, 0, stream),
+  constexpr uint32_t kMostBlocks = 2048;  // of an entry; a warp has one row of a head, or several by turns
+  constexpr uint32_t kWarps = kRowKernelThreads / 32;
+  const uint32_t blocks = std::min((launch.item_count + kWarps - 1) / kWarps, kMostBlocks);
+  return Launch(LaunchConfig(dim3(launch.entry_count, blocks), kRowKernelThreads, 0, stream),
                 AppendKernel<Element, Cached>, launch, overlap);
 }
 

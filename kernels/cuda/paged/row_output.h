@@ -13,7 +13,7 @@ namespace tessera::cuda::paged {
 template <typename Element>
 __device__ __forceinline__ void StoreFinal(const PagedLaunch& launch, const PagedWork& work, int row, int column,
                                            const float (&o)[4], const RowSums& sums) {
-  const PagedEntry& entry = *work.entry;
+  const PagedEntry& entry = work.entry;
   const RowPlace place = work.Place(launch, row);
   const float factor = Inverse(sums.sum) * work.value_scale;
   Element* to = static_cast<Element*>(entry.o) + place.token * entry.o_strides.token +
@@ -38,7 +38,7 @@ __device__ __forceinline__ void StorePartial(const PagedLaunch& launch, const Pa
 template <typename Element>
 __device__ __forceinline__ void StoreRow(const PagedLaunch& launch, const PagedWork& work, int row, int column,
                                          const float (&o)[4], const RowSums& sums) {
-  if (work.entry->splits == 1) {
+  if (work.entry.splits == 1) {
     StoreFinal<Element>(launch, work, row, column, o, sums);
   } else {
     StorePartial(launch, work, row, column, o, sums);

@@ -171,7 +171,7 @@ def stream():
                 f"--echo_target={echo.target}", "--duration=2s", "--rounds=3", name=f"decode_one_{prefill}")
         for group in (1, 16):
             results[f"256_sequences_by_{group}"] = decode_load(
-                server, f"--decode=profile=deep,heads=32,prefill=256,steps=1000,group={group}", f"--callers={256 // group}",
+                server, f"--decode=profile=deep,heads=32,prefill=256,chunk=64,steps=1000,group={group}", f"--callers={256 // group}",
                 "--connections=16", f"--echo_target={echo.target}", "--warm_up=8s", "--duration=4s", "--rounds=2",
                 "--verify=4", name=f"decode_256_by_{group}")
     return results

@@ -110,6 +110,7 @@ int64_t Share(double share, int64_t whole) {
 SchedulerOptions SchedulerOptionsFor(const ServerConfig& config, absl::string_view backend) {
   SchedulerOptions options = config.scheduler;
   if (options.max_batch_cost == 0) options.max_batch_cost = int64_t{1} << (backend == "cuda" ? 40 : 33);
+  if (backend == "cpu") options.lookout = absl::ZeroDuration();
   return options;
 }
 

@@ -49,7 +49,8 @@ struct ServerConfig {
   // Bytes of all received messages and admitted calls together.
   int64_t max_inflight_bytes = int64_t{4} << 30;
   AttendLimits attend = {.request = {.max_request_cost = 0}};  // 0: the backend's, see FittedLimits
-  SchedulerOptions scheduler = {.max_batch_cost = 0};          // 0: the backend's, see SchedulerOptionsFor
+  // A max_batch_cost of 0 is the backend's, see SchedulerOptionsFor.
+  SchedulerOptions scheduler = {.max_batch_cost = 0, .lookout = absl::Microseconds(200)};
   EngineOptions engine;
   RegionLimits regions;
 
@@ -70,7 +71,7 @@ struct ServerConfig {
 };
 
 // The scheduler's options on a device of `backend` ("cpu", "cuda"). A max_batch_cost of 0 becomes 2^40 on a GPU, about
-// 2 ms, and 2^33 on a CPU, about 0.1 s.
+// 2 ms, and 2^33 on a CPU, about 0.1 s. On a CPU there is no lookout: its cores are the callers' and the batches' own.
 SchedulerOptions SchedulerOptionsFor(const ServerConfig& config, absl::string_view backend);
 
 // Batches that a device of `backend` runs at a time. A config.slots of 0 becomes 4 on a GPU, so that copies in both

@@ -105,6 +105,8 @@ ABSL_FLAG(int64_t, light_cost, kDefaults.scheduler.light_cost,
           "Estimated work below which waiting calls collect while two such batches run; 0: they never do");
 ABSL_FLAG(absl::Duration, batch_delay, kDefaults.scheduler.batch_delay,
           "How long a small batch may be held back while calls come fast");
+ABSL_FLAG(absl::Duration, slot_lookout, kDefaults.scheduler.lookout,
+          "How long a GPU's slot looks for the next call before its thread sleeps; 0: not at all");
 ABSL_FLAG(int64_t, fair_quantum, kDefaults.scheduler.fair_quantum,
           "Estimated work that a tenant may have done before the next one's turn");
 ABSL_FLAG(int64_t, large_cost, kDefaults.scheduler.large_cost, "Estimated work from which on a call is large");
@@ -182,6 +184,7 @@ ServerConfig ConfigFromFlags() {
   config.scheduler.max_batch_sequences = absl::GetFlag(FLAGS_max_batch_sequences);
   config.scheduler.light_cost = absl::GetFlag(FLAGS_light_cost);
   config.scheduler.batch_delay = absl::GetFlag(FLAGS_batch_delay);
+  config.scheduler.lookout = absl::GetFlag(FLAGS_slot_lookout);
   config.scheduler.large_cost = absl::GetFlag(FLAGS_large_cost);
   config.scheduler.max_consecutive_large = absl::GetFlag(FLAGS_max_consecutive_large);
   config.engine.hang_timeout = absl::GetFlag(FLAGS_hang_timeout);

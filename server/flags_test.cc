@@ -104,6 +104,12 @@ TEST(ConfigTest, EveryRefusalNamesItsSetting) {
   }
 }
 
+TEST(ConfigTest, OnlyGpusSlotsLookOut) {
+  const ServerConfig config;
+  EXPECT_EQ(SchedulerOptionsFor(config, "cpu").lookout, absl::ZeroDuration());
+  EXPECT_EQ(SchedulerOptionsFor(config, "cuda").lookout, config.scheduler.lookout);
+}
+
 TEST(ConfigTest, BatchCostSuitsTheBackendUnlessItIsChosen) {
   ServerConfig config;
   EXPECT_EQ(SchedulerOptionsFor(config, "cpu").max_batch_cost, int64_t{1} << 33);

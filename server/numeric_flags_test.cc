@@ -59,6 +59,7 @@ const std::vector<Row>& Table() {
       {"max_batch_sequences", {"1", kMost}, {"0"}},
       {"light_cost", {"0", kMost}, {"-1"}},
       {"batch_delay", {"0", "1s"}, {"1001ms"}},
+      {"slot_lookout", {"0", "1s"}, {"1001ms"}},
       {"fair_quantum", {"1", kMost}, {"0"}},
       {"large_cost", {"1", kMost}, {"0"}},
       {"max_consecutive_large", {"1", "2147483647"}, {"0"}},

@@ -210,5 +210,33 @@ TEST(Scheduler, LightWorkDoesNotCollectWhileFewerBatchesRun) {
   }
 }
 
+TEST(SchedulerLookoutTest, WorkThatComesWhileOneLooksIsItsOwn) {
+  FakeClock clock;
+  Scheduler scheduler({.lookout = absl::Seconds(1)}, &clock);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<JobPtr> batch;
+    std::thread executor([&] { batch = scheduler.TakeBatch(); });
+    ASSERT_TRUE(scheduler.Enqueue(MakeTestJob({})).ok());
+    executor.join();
+    ASSERT_EQ(batch.size(), 1u);
+    scheduler.BatchDone();
+  }
+}
+
+TEST(SchedulerLookoutTest, NoJobIsLeftToASleeperThatNobodyWakes) {
+  FakeClock clock;
+  Scheduler scheduler({.max_batch_jobs = 1, .lookout = absl::Microseconds(50)}, &clock);
+  std::vector<std::thread> executors;
+  for (int i = 0; i < 4; ++i) {
+    executors.emplace_back([&] {
+      while (!scheduler.TakeBatch().empty()) scheduler.BatchDone();
+    });
+  }
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(scheduler.Enqueue(MakeTestJob({})).ok());
+  EXPECT_TRUE(scheduler.Drain(absl::InfiniteFuture()));
+  scheduler.Close();
+  for (std::thread& executor : executors) executor.join();
+}
+
 }  // namespace
 }  // namespace tessera

@@ -60,6 +60,10 @@ absl::Status Validate(const SchedulerOptions& options) {
   if (options.light_cost < 0) {
     return absl::InvalidArgumentError(absl::StrCat("light_cost: ", options.light_cost, " is not at least 0"));
   }
+  if (options.lookout < absl::ZeroDuration() || options.lookout > absl::Seconds(1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slot_lookout: ", absl::FormatDuration(options.lookout), " is not 0 to 1 s"));
+  }
   if (options.batch_delay < absl::ZeroDuration() || options.batch_delay > absl::Seconds(1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("batch_delay: ", absl::FormatDuration(options.batch_delay), " is not 0 to 1 s"));
@@ -68,7 +72,7 @@ absl::Status Validate(const SchedulerOptions& options) {
 }
 
 Scheduler::Scheduler(const SchedulerOptions& options, Clock* clock)
-    : options_(options), clock_(clock), queue_(QueueOptions(options)) {
+    : options_(options), clock_(clock), lookout_(options.lookout), queue_(QueueOptions(options)) {
   ABSL_RAW_CHECK(Validate(options).ok(), "options have been validated");
 }
 
@@ -86,6 +90,7 @@ absl::Status Scheduler::Enqueue(JobPtr job) {
     queue_.Remove(*job);  // it may have been expected
     return expired ? Expired() : refusal_;
   }
+  lookout_.Arrived();
   return queue_.Push(std::move(job), now);
 }
 
@@ -111,7 +116,16 @@ std::vector<JobPtr> Scheduler::TakeBatch() {
   }
 }
 
+void Scheduler::LookOut() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!queue_.empty() || !refusal_.ok() || !lookout_.Begin()) return;
+  }
+  lookout_.Look();
+}
+
 std::optional<FairQueue::Batch> Scheduler::NextBatch() {
+  if (options_.lookout > absl::ZeroDuration()) LookOut();
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &Scheduler::WorkToStartOrClosed));
   if (queue_.empty()) return std::nullopt;

@@ -31,6 +31,7 @@
 #include "server/clock/clock.h"
 #include "server/scheduler/fair_queue.h"
 #include "server/scheduler/job.h"
+#include "server/scheduler/lookout.h"
 #include "server/scheduler/pace.h"
 
 namespace tessera {
@@ -45,7 +46,8 @@ struct SchedulerOptions {
   int64_t max_batch_sequences = 16384;    // a single job above this, or the two above, still runs, alone
   int64_t light_cost = int64_t{1} << 29;  // what waits, or a batch that runs, is light below it; 0: nothing is
   absl::Duration batch_delay = absl::ZeroDuration();
-  int64_t fair_quantum = int64_t{1} << 27;  // cost that a tenant may spend before the next one's turn
+  absl::Duration lookout = absl::ZeroDuration();  // how long an executor looks for work before it sleeps; 0: not at all
+  int64_t fair_quantum = int64_t{1} << 27;        // cost that a tenant may spend before the next one's turn
   int64_t large_cost = int64_t{1} << 34;
   int max_consecutive_large = 2;
 };
@@ -116,7 +118,7 @@ class Scheduler {
 
  private:
   bool WorkToStartOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !refusal_.ok() || (!queue_.empty() && !LightWorkCollects());
+    return !refusal_.ok() || (!queue_.empty() && !LightWorkCollects() && !lookout_.looking());
   }
   // Whether what waits is better left to collect until a batch ends. Never for long: all that runs is light.
   bool LightWorkCollects() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -128,12 +130,15 @@ class Scheduler {
   }
   // Waits for company, as batch_delay says. REQUIRES: the queue is not empty.
   void HoldBack() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Looks for work a moment, where there is none.
+  void LookOut() ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for work. A batch without jobs where all that was met had ended or expired, or another executor was quicker;
   // nothing once closed and drained.
   std::optional<FairQueue::Batch> NextBatch() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const SchedulerOptions options_;
   Clock* const clock_;
+  Lookout lookout_;
   mutable absl::Mutex mutex_;
   FairQueue queue_ ABSL_GUARDED_BY(mutex_);
   Pace pace_ ABSL_GUARDED_BY(mutex_);

@@ -1,0 +1,47 @@
+// An executor with nothing to do looks for work for a moment before it sleeps: waking a thread takes longer than the
+// next call of a caller who waits for each answer.
+#ifndef TESSERA_SERVER_SCHEDULER_LOOKOUT_H_
+#define TESSERA_SERVER_SCHEDULER_LOOKOUT_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace tessera {
+
+// One executor looks at a time. It is not worth a core where nothing comes that soon: after kMisses looks in a row that
+// saw nothing, the next kRests are left out. Thread-safe.
+class Lookout {
+ public:
+  static constexpr int kMisses = 4;
+  static constexpr int kRests = 256;
+
+  // Of a look; 0: there are none.
+  explicit Lookout(absl::Duration longest) : longest_(longest) {}
+  Lookout(const Lookout&) = delete;
+  Lookout& operator=(const Lookout&) = delete;
+
+  // Work has come.
+  void Arrived() { arrivals_.fetch_add(1, std::memory_order_release); }
+
+  // Whether the caller is to look, now that there is no work; then it must. REQUIRES: no work comes meanwhile.
+  bool Begin();
+  // Returns when work comes, or `longest` later.
+  void Look();
+  // Somebody looks, and will take what comes.
+  bool looking() const { return looking_.load(std::memory_order_acquire); }
+
+ private:
+  const absl::Duration longest_;
+  std::atomic<uint64_t> arrivals_ = 0;
+  std::atomic<bool> looking_ = false;
+  // Whoever looks owns these.
+  uint64_t seen_ = 0;
+  int misses_ = 0;
+  int rests_ = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SERVER_SCHEDULER_LOOKOUT_H_

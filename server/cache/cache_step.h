@@ -63,7 +63,7 @@ struct StepState {
   std::vector<Use> uses;
   std::vector<TableChange> changes;
   std::vector<Range> ranges;          // by entry
-  std::vector<int32_t> page_numbers;  // of all entries, one after the other
+  std::vector<int32_t> page_numbers;  // of all sequences, one after the other: entries of one sequence share a list
   std::vector<PageRef> scrubs;
   std::vector<PageCopy> copies;
 };

@@ -52,13 +52,14 @@ absl::Status SequenceCache::CheckInvariants() const {
   absl::MutexLock lock(&mutex_);
   PageCensus census(device_.total(), host_.total());
   absl::flat_hash_map<const Sequence*, int32_t> pins, writers;
-  absl::flat_hash_map<const Tenant*, int64_t> sequences;
+  absl::flat_hash_map<const Tenant*, int64_t> sequences, table_pages;
 
   for (const StepState* step : steps_) {
     for (size_t i = 0; i < step->changes.size(); ++i) {
       const StepState::TableChange& change = step->changes[i];
       const Sequence& sequence = *change.sequence;
       if (sequence.changing != step || sequence.change != i) return Broken("5: a change that its sequence denies");
+      table_pages[sequence.tenant] += static_cast<int64_t>(change.table.size() - sequence.table.size());
       for (size_t page = 0; page < change.table.size(); ++page) {
         if (!change.table[page].exists()) return Broken("a step without its pages");
         const bool own = page >= sequence.table.size() || change.table[page] != sequence.table[page];
@@ -88,6 +89,7 @@ absl::Status SequenceCache::CheckInvariants() const {
   for (const Sequence& sequence : slots_.all()) {
     if (sequence.tenant == nullptr) continue;
     ++sequences[sequence.tenant];
+    table_pages[sequence.tenant] += static_cast<int64_t>(sequence.table.size());
     int64_t on_host = 0;
     for (PageRef page : sequence.table) {
       census.Count(page, *sequence.tenant);
@@ -120,10 +122,14 @@ absl::Status SequenceCache::CheckInvariants() const {
     return Broken("1: references or free pages");
   }
   if (sequences.size() != tenants_.tenants().size()) return Broken("tenants without sequences");
+  int64_t all_table_pages = 0;
   for (const auto& [name, tenant] : tenants_.tenants()) {
+    if (tenant->table_pages != table_pages[tenant.get()]) return Broken("3: pages in a tenant's tables");
+    all_table_pages += tenant->table_pages;
     if (tenant->pages != census.pages_of(*tenant)) return Broken("2: pages of a tenant");
     if (tenant->sequences != sequences[tenant.get()]) return Broken("sequences of a tenant");
   }
+  if (table_pages_ != all_table_pages) return Broken("3: pages in all tables");
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
 // Steps: what they set aside, and how they end.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -34,7 +35,9 @@ absl::StatusOr<CacheStep> SequenceCache::Reserve(absl::string_view tenant, absl:
     for (const StepState::TableChange& change : step->changes) {
       planned += std::count(change.table.begin(), change.table.end(), PageRef());
     }
-    admitted = CheckPages(*step->changes.front().sequence->tenant, planned, missing);
+    const Tenant& owner = *step->changes.front().sequence->tenant;
+    admitted = CheckPages(owner, planned, missing);
+    if (admitted.ok()) admitted = CheckTables(owner, /*more=*/0);  // PlanPages has counted
   }
   if (!admitted.ok()) {
     Finish(*step, /*commit=*/false);
@@ -108,7 +111,10 @@ absl::Status SequenceCache::PlanPages(Sequence& sequence, int32_t layer, int64_t
   for (size_t i = first; i < last; ++i) {
     if (shared(i)) planned.table[i] = PageRef();
   }
-  if (needed > there) planned.table.resize(needed);
+  if (needed > there) {
+    planned.table.resize(needed);
+    CountTablePages(*sequence.tenant, static_cast<int64_t>(needed - there));
+  }
   return absl::OkStatus();
 }
 
@@ -157,21 +163,31 @@ void SequenceCache::TakePlanned(StepState& step) {
 }
 
 void SequenceCache::ListPages(StepState& step) {
-  step.ranges.reserve(step.uses.size());
+  const auto pages_of = [this](const StepState::Use& use) {
+    return static_cast<size_t>(PagesFor(use.sequence->lengths[use.layer] + use.tokens));
+  };
+  // A sequence has one list, as long as the longest of its layers that are named.
   size_t total = 0;
   for (const StepState::Use& use : step.uses) {
-    const int64_t before = use.sequence->lengths[use.layer];
-    const size_t pages = static_cast<size_t>(PagesFor(before + use.tokens));
-    step.ranges.push_back({before, before + use.tokens, total, pages});
-    total += pages;
+    const size_t pages = pages_of(use);
+    if (pages <= use.sequence->listed_pages) continue;
+    total += pages - use.sequence->listed_pages;
+    use.sequence->listed_pages = pages;
   }
-  step.page_numbers.resize(total);
-  for (size_t i = 0; i < step.uses.size(); ++i) {
-    const Sequence& sequence = *step.uses[i].sequence;
-    const std::vector<PageRef>& table =
-        sequence.changing == &step ? step.changes[sequence.change].table : sequence.table;
-    std::transform(table.begin(), table.begin() + step.ranges[i].pages,
-                   step.page_numbers.begin() + step.ranges[i].first_page, [](PageRef page) { return page.number(); });
+  step.page_numbers.reserve(total);
+  step.ranges.reserve(step.uses.size());
+  for (const StepState::Use& use : step.uses) {
+    Sequence& sequence = *use.sequence;
+    if (sequence.listed_pages > 0) {  // its first entry with pages
+      const std::vector<PageRef>& table =
+          sequence.changing == &step ? step.changes[sequence.change].table : sequence.table;
+      sequence.list_begin = step.page_numbers.size();
+      std::transform(table.begin(), table.begin() + std::exchange(sequence.listed_pages, 0),
+                     std::back_inserter(step.page_numbers), [](PageRef page) { return page.number(); });
+    }
+    const int64_t before = sequence.lengths[use.layer];
+    const size_t pages = pages_of(use);
+    step.ranges.push_back({before, before + use.tokens, pages == 0 ? 0 : sequence.list_begin, pages});
   }
 }
 
@@ -230,7 +246,11 @@ void SequenceCache::FinishChange(StepState::TableChange& change, bool commit) {
       sequence.outlived.push_back(sequence.table[i]);
     }
   }
-  if (keep) sequence.table.swap(change.table);
+  if (keep) {
+    sequence.table.swap(change.table);
+  } else {
+    CountTablePages(*sequence.tenant, -static_cast<int64_t>(change.table.size() - sequence.table.size()));
+  }
   sequence.changing = nullptr;
   if (!sequence.in_use()) Settle(sequence);
 }

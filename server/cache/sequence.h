@@ -32,8 +32,10 @@ struct Sequence {
   std::vector<const StepState*> writing;  // [layers]: the step that appends to the layer, or null
   const StepState* changing = nullptr;    // the step that will change the table, or null
   size_t change = 0;                      // which of that step's changes it is
-  std::vector<PageRef> outlived;          // out of the table, but perhaps still read: dropped when no step is left
-  bool released = false;                  // no handle leads here any more; lives on until no step is left
+  size_t listed_pages = 0;                // ListPages' own, as is where they begin
+  size_t list_begin = 0;
+  std::vector<PageRef> outlived;  // out of the table, but perhaps still read: dropped when no step is left
+  bool released = false;          // no handle leads here any more; lives on until no step is left
 
   absl::Time last_use = absl::InfinitePast();
   Sequence* idle_before = nullptr;  // neighbours in the idle list

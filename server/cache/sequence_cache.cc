@@ -57,10 +57,12 @@ absl::StatusOr<SequenceHandle> SequenceCache::Fork(absl::string_view tenant, con
     return absl::InvalidArgumentError(absl::StrCat("length must be 0 to the sequence's ", longest, ", got ", kept));
   }
   if (absl::Status room = CheckRoom(source.tenant->quota, source.tenant, 1); !room.ok()) return room;
+  if (absl::Status room = CheckTables(*source.tenant, PagesFor(kept)); !room.ok()) return room;
 
   Sequence& fork = Open(*source.tenant, now);
   for (int layer = 0; layer < options_.layers; ++layer) fork.lengths[layer] = std::min(source.lengths[layer], kept);
   fork.table.assign(source.table.begin(), source.table.begin() + PagesFor(kept));
+  CountTablePages(*fork.tenant, PagesFor(kept));
   for (PageRef page : fork.table) {
     pool(page).Share(page);
     if (page.place() == Place::kHost) ++fork.host_pages;
@@ -168,6 +170,17 @@ absl::Status SequenceCache::CheckRoom(const TenantQuota& quota, const Tenant* te
   return absl::OkStatus();
 }
 
+absl::Status SequenceCache::CheckTables(const Tenant& tenant, int64_t more) const {
+  if (tenant.table_pages > tenant.quota.table_pages - more) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the quota of ", tenant.quota.table_pages, " pages in the tables of sequences is used up"));
+  }
+  if (table_pages_ > options_.max_table_pages - more) {
+    return absl::ResourceExhaustedError("the cache has no room for more pages in the tables of sequences");
+  }
+  return absl::OkStatus();
+}
+
 Sequence& SequenceCache::Open(Tenant& tenant, absl::Time now) {
   Sequence& sequence = slots_.Open(tenant);
   ++tenant.sequences;
@@ -208,7 +221,9 @@ void SequenceCache::DropTable(Sequence& sequence, size_t keep) {
     if (page.place() == Place::kHost) --sequence.host_pages;
     DropPage(page, sequence);
   }
+  CountTablePages(*sequence.tenant, static_cast<int64_t>(keep) - static_cast<int64_t>(sequence.table.size()));
   sequence.table.resize(keep);
+  sequence.table.shrink_to_fit();  // what is counted is what is held
 }
 
 }  // namespace tessera

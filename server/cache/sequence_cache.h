@@ -15,7 +15,8 @@
 //      places in tables, in the tables that steps will leave, and among pages that steps have outlived.
 //   2. A page in use belongs to one tenant, whose account counts it once. No two tenants share a page, and a page that
 //      changes hands is on some step's scrub list first.
-//   3. A table has as many pages as the sequence's longest layer needs, and none more.
+//   3. A table has as many pages as the sequence's longest layer needs, and none more. A tenant's account counts the
+//      pages of its tables, with those that steps will add.
 //   4. The pages that a step writes are on the device and nobody else's: one reference, that of the step's table. No
 //      other step is about to replace them.
 //   5. At most one step changes a sequence's table, and at most one appends to a layer; while a step spills a
@@ -64,6 +65,9 @@ struct SequenceCacheOptions {
   int32_t host_pages = 0;     // likewise; 0: nothing is spilled
   int64_t max_sequences = 0;  // of all tenants
   int64_t max_tokens = 0;     // of one sequence
+  // Of the tables of all sequences, a page that several share counting in each: forks cost no page, but four bytes of
+  // the host's memory for each of theirs, and steps under way as much again.
+  int64_t max_table_pages = TenantQuota::kUnlimited;
   absl::Duration lease = absl::Minutes(5);
   TenantQuota quota{};  // of tenants that have no entry in `quotas`
   absl::flat_hash_map<std::string, TenantQuota> quotas{};
@@ -107,7 +111,8 @@ class SequenceCache {
 
   // A new sequence that begins as the first `length` tokens of another (each layer as far as it goes; all of it where
   // no length is given) and shares its pages. INVALID_ARGUMENT where the length is negative or beyond the longest
-  // layer; ABORTED while a step appends to the other one; RESOURCE_EXHAUSTED as for Create.
+  // layer; ABORTED while a step appends to the other one; RESOURCE_EXHAUSTED as for Create, or where the tables have
+  // become too long.
   absl::StatusOr<SequenceHandle> Fork(absl::string_view tenant, const SequenceHandle& handle,
                                       std::optional<int64_t> length);
 
@@ -125,8 +130,9 @@ class SequenceCache {
   //   NOT_FOUND           a handle is not good
   //   INVALID_ARGUMENT    a layer out of range, tokens negative, a layer appended to twice, a sequence beyond
   //                       max_tokens, or more pages wanted than there are or than the tenant may have
-  //   RESOURCE_EXHAUSTED  not enough pages, or the tenant's quota is used up. `*missing`, if not null, then is the
-  //                       number of device pages that would have to become free; 0 where it is the quota
+  //   RESOURCE_EXHAUSTED  not enough pages, or the tenant's quota is used up, or tables have become too long.
+  //                       `*missing`, if not null, then is the number of device pages that would have to become free;
+  //                       0 where it is something else
   //   ABORTED             another step appends to the layer, or changes or spills the sequence's pages
   absl::StatusOr<CacheStep> Reserve(absl::string_view tenant, absl::Span<const StepEntry> entries,
                                     int64_t* missing = nullptr);
@@ -175,6 +181,13 @@ class SequenceCache {
   // Likewise for pages.
   absl::Status CheckPages(const Tenant& tenant, int64_t pages, int64_t* missing) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Likewise for `more` pages in its tables, beside those that have been counted.
+  absl::Status CheckTables(const Tenant& tenant, int64_t more) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tables of the tenant have become longer, or shorter where `pages` is negative.
+  void CountTablePages(Tenant& tenant, int64_t pages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    tenant.table_pages += pages;
+    table_pages_ += pages;
+  }
   Sequence& Open(Tenant& tenant, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Renews the lease.
   void Touch(Sequence& sequence, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -221,6 +234,7 @@ class SequenceCache {
   PagePool host_ ABSL_GUARDED_BY(mutex_);
   TenantLedger tenants_ ABSL_GUARDED_BY(mutex_);
   SequenceSlots slots_ ABSL_GUARDED_BY(mutex_);
+  int64_t table_pages_ ABSL_GUARDED_BY(mutex_) = 0;  // of all tenants
   const uint64_t epoch_;
   IdleList idle_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<const StepState*> steps_ ABSL_GUARDED_BY(mutex_);

@@ -42,6 +42,42 @@ class SequenceCacheTest : public ::testing::Test {
   SequenceCache cache_{Options(), &clock_};
 };
 
+TEST_F(SequenceCacheTest, PagesInTablesAreBounded) {
+  SequenceCacheOptions options = Options();
+  options.max_table_pages = 8;
+  options.quota.table_pages = 6;
+  SequenceCache cache(options, &clock_);
+  const auto extend = [&cache](const SequenceHandle& handle, int64_t tokens, absl::string_view tenant) {
+    auto step = cache.Reserve(tenant, {{handle, 0, tokens}});
+    if (!step.ok()) return step.status().code();
+    step->Commit();
+    return absl::StatusCode::kOk;
+  };
+  const SequenceHandle first = cache.Create("a", 1)->front();
+  ASSERT_EQ(extend(first, 12, "a"), absl::StatusCode::kOk);
+  const auto fork = cache.Fork("a", first, std::nullopt);
+  ASSERT_TRUE(fork.ok()) << "six";
+  EXPECT_EQ(cache.Fork("a", first, 1).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(cache.Fork("a", first, 0).ok()) << "it has no pages";
+  EXPECT_EQ(extend(*fork, 1, "a"), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(cache.CheckInvariants(), absl::OkStatus()) << "the refused step has left nothing";
+
+  const SequenceHandle others = cache.Create("b", 1)->front();
+  EXPECT_EQ(extend(others, 9, "b"), absl::StatusCode::kResourceExhausted) << "the cache's, not the tenant's";
+  EXPECT_EQ(extend(others, 8, "b"), absl::StatusCode::kOk);
+  ASSERT_TRUE(cache.Truncate("a", *fork, 8).ok());
+  EXPECT_EQ(extend(*fork, 4, "a"), absl::StatusCode::kOk);
+  {
+    auto under_way = cache.Reserve("b", {{others, 0, 0}});
+    ASSERT_TRUE(under_way.ok());
+    ASSERT_TRUE(cache.Release("b", others).ok());
+    EXPECT_EQ(cache.Fork("a", first, 1).status().code(), absl::StatusCode::kResourceExhausted);
+  }
+  ASSERT_TRUE(cache.Release("a", *fork).ok());
+  EXPECT_TRUE(cache.Fork("a", first, 12).ok());
+  EXPECT_EQ(cache.CheckInvariants(), absl::OkStatus());
+}
+
 TEST_F(SequenceCacheTest, UnknownForeignAndStaleLookTheSame) {
   const SequenceHandle mine = CreateOne("a");
   const SequenceHandle stale = CreateOne("a");

@@ -61,6 +61,23 @@ TEST_F(StepTest, NothingShowsBeforeTheCommit) {
   EXPECT_THAT(cache_.Get("a", handle)->lengths, ElementsAre(6, 0));
 }
 
+TEST_F(StepTest, LayersOfOneSequenceShareAListOfItsPages) {
+  const SequenceHandle one = CreateOne(), other = CreateOne();
+  Extend(one, 0, 6);
+  Extend(other, 1, 3);
+  // The longest is neither the first nor the last of its sequence; a layer without a page is among them.
+  const CacheStep step = MustReserve({{other, 0, 0}, {one, 1, 3}, {other, 1, 0}, {one, 0, 5}, {one, 1, 0}});
+  EXPECT_THAT(step.entry(0).pages, SizeIs(0));
+  EXPECT_THAT(step.entry(1).pages, SizeIs(1));
+  EXPECT_THAT(step.entry(2).pages, SizeIs(1));
+  EXPECT_THAT(step.entry(3).pages, SizeIs(3));
+  EXPECT_THAT(step.entry(4).pages, SizeIs(0));
+  EXPECT_EQ(step.entry(1).pages.data(), step.entry(3).pages.data());
+  EXPECT_NE(step.entry(2).pages[0], step.entry(3).pages[0]);
+  EXPECT_EQ(step.entry(1).length, 3);
+  EXPECT_EQ(step.entry(3).length_before, 6);
+}
+
 TEST_F(StepTest, AllEntriesOrNone) {
   const SequenceHandle one = CreateOne();
   const SequenceHandle other = CreateOne();

@@ -21,6 +21,7 @@ struct TenantQuota {
   int64_t sequences = kUnlimited;
   int64_t device_pages = kUnlimited;
   int64_t host_pages = kUnlimited;
+  int64_t table_pages = kUnlimited;
 };
 
 // Whose rows a page may hold. Never given out twice: a tenant that leaves and comes back is another one.
@@ -36,6 +37,7 @@ struct Tenant {
   TenantQuota quota;
   int64_t sequences = 0;                    // live ones, and released ones that a step still reads
   std::array<int64_t, kPlaces> pages = {};  // by place; a page that several of its sequences share counts once
+  int64_t table_pages = 0;                  // of the tables of all of these; a page counts in each of them
 
   int64_t page_quota(Place place) const { return place == Place::kDevice ? quota.device_pages : quota.host_pages; }
   int64_t& pages_at(Place place) { return pages[static_cast<size_t>(place)]; }

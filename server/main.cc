@@ -18,8 +18,8 @@
 #include "server/exit_watchdog.h"
 #include "server/file_bounds.h"
 #include "server/flags.h"
-#include "server/grpc_log.h"
 #include "server/heap.h"
+#include "server/library_log.h"
 #include "server/logging.h"
 #include "server/open_devices.h"
 #include "server/server.h"
@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
   // Abseil as distributions build it looks for lock cycles, at every lock of any mutex, gRPC's included, under one
   // global spin lock: several times the cost of a small call. Tests, which do not come by here, keep the check.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  tessera::RouteGrpcLog();
+  tessera::RouteLibraryLogs();
   tessera::DescribeProgram();
   const absl::StatusOr<tessera::CommandLine> command_line = tessera::ParseCommandLine(argc, argv);
   if (!command_line.ok()) return tessera::Fail(command_line.status());

@@ -1,4 +1,4 @@
-#include "server/grpc_log.h"
+#include "server/library_log.h"
 
 #include <string>
 #include <utility>
@@ -13,6 +13,17 @@
 #include "grpc/support/log.h"
 #else
 #define TESSERA_GRPC_LOGS_BY_ABSL 1
+#endif
+
+// So does protobuf, whose header of its own is gone since.
+#if __has_include("google/protobuf/stubs/logging.h")
+#define TESSERA_PROTOBUF_LOGS_BY_ABSL 0
+#include "google/protobuf/stubs/logging.h"
+#else
+#define TESSERA_PROTOBUF_LOGS_BY_ABSL 1
+#endif
+
+#if TESSERA_GRPC_LOGS_BY_ABSL || TESSERA_PROTOBUF_LOGS_BY_ABSL
 #include "absl/base/log_severity.h"
 #include "absl/log/globals.h"
 #include "absl/log/initialize.h"
@@ -24,26 +35,28 @@
 namespace tessera {
 namespace {
 
-void LogLine(LogLevel level, absl::string_view message, absl::string_view file, int line) {
+void LogLine(const char* library, LogLevel level, absl::string_view message, absl::string_view file, int line) {
   static auto* const kQuota = new LineQuota;
   if (!LogEnabled(level)) return;
   const std::optional<int64_t> suppressed = kQuota->Take(level, absl::Now());
   if (!suppressed.has_value()) return;
-  const std::string text(message.substr(0, kMaxGrpcMessageBytes));
+  const std::string text(message.substr(0, kMaxLibraryMessageBytes));
   const std::string where(file.substr(file.rfind('/') + 1));
   if (*suppressed == 0) {
-    Log(level, "grpc", {{"message", text}, {"file", where}, {"line", line}});
+    Log(level, library, {{"message", text}, {"file", where}, {"line", line}});
   } else {
-    Log(level, "grpc", {{"message", text}, {"file", where}, {"line", line}, {"suppressed", *suppressed}});
+    Log(level, library, {{"message", text}, {"file", where}, {"line", line}, {"suppressed", *suppressed}});
   }
 }
 
-#if TESSERA_GRPC_LOGS_BY_ABSL
+#if TESSERA_GRPC_LOGS_BY_ABSL || TESSERA_PROTOBUF_LOGS_BY_ABSL
 
 class Sink final : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {
-    LogLine(LevelOf(entry.log_severity()), entry.text_message(), entry.source_filename(), entry.source_line());
+    const bool protobuf = entry.source_filename().find("google/protobuf/") != absl::string_view::npos;
+    LogLine(protobuf ? "protobuf" : "grpc", LevelOf(entry.log_severity()), entry.text_message(),
+            entry.source_filename(), entry.source_line());
   }
 
  private:
@@ -59,26 +72,43 @@ class Sink final : public absl::LogSink {
   }
 };
 
-#else
+#endif
 
-void OnLine(gpr_log_func_args* line) {
+#if !TESSERA_GRPC_LOGS_BY_ABSL
+
+void OnGrpcLine(gpr_log_func_args* line) {
   const LogLevel level = line->severity == GPR_LOG_SEVERITY_DEBUG  ? LogLevel::kDebug
                          : line->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
                                                                    : LogLevel::kError;
-  LogLine(level, line->message, line->file, line->line);
+  LogLine("grpc", level, line->message, line->file, line->line);
+}
+
+#endif
+
+#if !TESSERA_PROTOBUF_LOGS_BY_ABSL
+
+void OnProtobufLine(google::protobuf::LogLevel severity, const char* file, int line, const std::string& message) {
+  const LogLevel level = severity == google::protobuf::LOGLEVEL_INFO      ? LogLevel::kInfo
+                         : severity == google::protobuf::LOGLEVEL_WARNING ? LogLevel::kWarning
+                                                                          : LogLevel::kError;
+  LogLine("protobuf", level, message, file, line);
 }
 
 #endif
 
 }  // namespace
 
-void RouteGrpcLog() {
-#if TESSERA_GRPC_LOGS_BY_ABSL
+void RouteLibraryLogs() {
+#if TESSERA_GRPC_LOGS_BY_ABSL || TESSERA_PROTOBUF_LOGS_BY_ABSL
   absl::AddLogSink(new Sink);
   absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
   absl::InitializeLog();
-#else
-  gpr_set_log_function(&OnLine);
+#endif
+#if !TESSERA_GRPC_LOGS_BY_ABSL
+  gpr_set_log_function(&OnGrpcLine);
+#endif
+#if !TESSERA_PROTOBUF_LOGS_BY_ABSL
+  google::protobuf::SetLogHandler(&OnProtobufLine);
 #endif
 }
 

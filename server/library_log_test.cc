@@ -1,4 +1,4 @@
-#include "server/grpc_log.h"
+#include "server/library_log.h"
 
 #include <string>
 #include <vector>
@@ -8,6 +8,7 @@
 #include "grpcpp/version_info.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tessera/v1/sequence.pb.h"
 
 #if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65
 #include "grpc/support/log.h"
@@ -20,8 +21,8 @@
 namespace tessera {
 namespace {
 
-TEST(GrpcLogTest, EveryLineIsOneObjectWhateverAClientPutsIntoIt) {
-  RouteGrpcLog();
+TEST(LibraryLogTest, EveryLineIsOneObjectWhateverAClientPutsIntoIt) {
+  RouteLibraryLogs();
   grpc_init();  // until then it logs nothing
   const std::string hostile = "a \"quote\", a \\ and\n{\"level\":\"info\",\"event\":\"forged\"}\n\xff\x01";
   ::testing::internal::CaptureStderr();
@@ -36,11 +37,27 @@ TEST(GrpcLogTest, EveryLineIsOneObjectWhateverAClientPutsIntoIt) {
     ASSERT_TRUE(object.is_object()) << line;
     EXPECT_EQ(object["event"], "grpc");
     EXPECT_EQ(object["level"], "error");
-    EXPECT_EQ(object["file"], "grpc_log_test.cc");
-    EXPECT_LE(object["message"].get<std::string>().size(), kMaxGrpcMessageBytes);
+    EXPECT_EQ(object["file"], "library_log_test.cc");
+    EXPECT_LE(object["message"].get<std::string>().size(), kMaxLibraryMessageBytes);
   }
   EXPECT_NE(lines[0].find("forged"), std::string::npos);
   grpc_shutdown();
+}
+
+TEST(LibraryLogTest, WhatProtobufSaysOfTextThatIsNotUtf8IsAnObjectToo) {
+  RouteLibraryLogs();
+  v1::CreateSequencesRequest request;  // its field 1 is a string
+  ::testing::internal::CaptureStderr();
+  request.ParseFromString("\x0a\x04\xff\xfe\"\n");
+  FlushLog();
+  const std::vector<std::string> lines =
+      absl::StrSplit(::testing::internal::GetCapturedStderr(), '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 1u);
+  const nlohmann::json object = nlohmann::json::parse(lines.front(), nullptr, false);
+  ASSERT_TRUE(object.is_object()) << lines.front();
+  EXPECT_EQ(object["event"], "protobuf");
+  EXPECT_EQ(object["level"], "error");
+  EXPECT_NE(object["message"].get<std::string>().find("invalid UTF-8"), std::string::npos) << lines.front();
 }
 
 TEST(LineQuotaTest, SoManyLinesOfEachLevelPassInASecond) {

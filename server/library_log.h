@@ -1,6 +1,6 @@
-// gRPC's own log lines, which may quote what a client sent, as lines of ours.
-#ifndef TESSERA_SERVER_GRPC_LOG_H_
-#define TESSERA_SERVER_GRPC_LOG_H_
+// gRPC's and protobuf's own log lines, which may quote what a client sent, as lines of ours.
+#ifndef TESSERA_SERVER_LIBRARY_LOG_H_
+#define TESSERA_SERVER_LIBRARY_LOG_H_
 
 #include <array>
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace tessera {
 
-// Makes every line of gRPC an event "grpc" with the fields message (cut to kMaxGrpcMessageBytes), file, line and, where
-// some were left out since the last one of its level, suppressed. What gRPC logs at all is for GRPC_VERBOSITY to say,
-// errors alone by default. Call it once, before gRPC is used.
-void RouteGrpcLog();
-inline constexpr size_t kMaxGrpcMessageBytes = 512;
+// Makes every line of gRPC an event "grpc", and every one of protobuf an event "protobuf", with the fields message (cut
+// to kMaxLibraryMessageBytes), file, line and, where some were left out since the last one of its level, suppressed.
+// What gRPC logs at all is for GRPC_VERBOSITY to say, errors alone by default. Call it once, before either is used.
+void RouteLibraryLogs();
+inline constexpr size_t kMaxLibraryMessageBytes = 512;
 
 // Lets so many lines of each level pass in a second, so that clients cannot fill a disk. Thread-safe.
 class LineQuota {
@@ -40,4 +40,4 @@ class LineQuota {
 
 }  // namespace tessera
 
-#endif  // TESSERA_SERVER_GRPC_LOG_H_
+#endif  // TESSERA_SERVER_LIBRARY_LOG_H_

@@ -347,6 +347,25 @@ TEST_F(SequenceTest, CallsThatWaitForTheirTurnCountAgainstTheQueuesBounds) {
   server.AwaitMetric("tessera_turn_requests", 0);
 }
 
+TEST_F(SequenceTest, AReleaseEndsCallsThatWaitForTheirTurn) {
+  TestServer server("run@1=hang", Config());
+  SequenceClient client = Client(server);
+  KnownSequence sequence = client.Create();
+  const std::vector<KnownEntry> entries = {{&sequence, 0, 3, 3}};
+  ExtendCall runs(client.stub(), client.Request(entries), "a");
+  server.device().AwaitBatch(1);
+  ExtendCall waits(client.stub(), client.Request(entries), "a");
+  server.AwaitMetric("tessera_turn_requests", 1);
+  EXPECT_EQ(client.Release({sequence.handle}), 1u);
+  EXPECT_FALSE(runs.done());
+  server.device().Release(1);
+  ASSERT_TRUE(runs.Await().ok()) << runs.Await().error_message();
+  client.Note(entries, runs.request());
+  EXPECT_LT(client.Error(entries, runs.request(), runs.response()), kTolerance);
+  EXPECT_EQ(waits.Await().error_code(), grpc::StatusCode::NOT_FOUND);
+  server.AwaitMetric("tessera_kv_pages{profile=\"small\",state=\"used\"}", 0);
+}
+
 TEST_F(SequenceTest, CancelledWhileItRunsLeavesNoTrace) {
   TestServer server("run@2=hang", Config());
   SequenceClient client = Client(server);

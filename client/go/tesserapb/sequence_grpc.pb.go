@@ -55,7 +55,8 @@ type SequenceServiceClient interface {
 	ForkSequence(ctx context.Context, in *ForkSequenceRequest, opts ...grpc.CallOption) (*ForkSequenceResponse, error)
 	// Takes the last tokens off.
 	TruncateSequence(ctx context.Context, in *TruncateSequenceRequest, opts ...grpc.CallOption) (*TruncateSequenceResponse, error)
-	// Ends sequences. What is under way on them is finished first.
+	// Ends sequences at once. Calls on them whose turn has come are still done and answered; those that wait for their turn
+	// end with NOT_FOUND.
 	ReleaseSequences(ctx context.Context, in *ReleaseSequencesRequest, opts ...grpc.CallOption) (*ReleaseSequencesResponse, error)
 	// How long a sequence is, and for how long it will be there.
 	GetSequence(ctx context.Context, in *GetSequenceRequest, opts ...grpc.CallOption) (*GetSequenceResponse, error)
@@ -167,7 +168,8 @@ type SequenceServiceServer interface {
 	ForkSequence(context.Context, *ForkSequenceRequest) (*ForkSequenceResponse, error)
 	// Takes the last tokens off.
 	TruncateSequence(context.Context, *TruncateSequenceRequest) (*TruncateSequenceResponse, error)
-	// Ends sequences. What is under way on them is finished first.
+	// Ends sequences at once. Calls on them whose turn has come are still done and answered; those that wait for their turn
+	// end with NOT_FOUND.
 	ReleaseSequences(context.Context, *ReleaseSequencesRequest) (*ReleaseSequencesResponse, error)
 	// How long a sequence is, and for how long it will be there.
 	GetSequence(context.Context, *GetSequenceRequest) (*GetSequenceResponse, error)

@@ -19,6 +19,7 @@
 #include "server/metrics/metric_names.h"
 #include "server/metrics/process_collector.h"
 #include "server/metrics/scrape_gauges.h"
+#include "server/rpc/extend_header.h"
 #include "server/version.h"
 
 namespace tessera {
@@ -150,6 +151,7 @@ ServerFacts Server::Facts() {
   facts.max_message_bytes = config_.max_message_bytes;
   facts.max_queue_requests = config_.scheduler.max_queue_jobs * static_cast<int64_t>(devices_.size());
   facts.devices = [this] { return DescribeDevices(); };
+  for (const CacheProfile& profile : config_.kv_profiles) facts.cache_profiles.push_back(ToMessage(profile));
   facts.regions = &region_host_;
   return facts;
 }

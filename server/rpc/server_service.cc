@@ -54,6 +54,7 @@ v1::GetServerInfoResponse ServerService::Info() const {
   FillLimits(environment_, facts_, info.mutable_limits());
   FillOccupancy(environment_, info.mutable_occupancy());
   FillRegions(*facts_.regions, info.mutable_regions());
+  info.mutable_cache_profiles()->Add(facts_.cache_profiles.begin(), facts_.cache_profiles.end());
   info.set_uptime_seconds(absl::ToDoubleSeconds(environment_.clock->Now() - started_));
   return info;
 }

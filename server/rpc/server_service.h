@@ -13,6 +13,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/region/region_host.h"
 #include "server/rpc/attend_environment.h"
+#include "tessera/v1/sequence.pb.h"
 #include "tessera/v1/server.grpc.pb.h"
 
 namespace tessera {
@@ -25,6 +26,7 @@ struct ServerFacts {
   int64_t max_queue_requests = 0;
   // Devices as they are now.
   std::function<std::vector<v1::DeviceInfo>()> devices;
+  std::vector<v1::CacheProfile> cache_profiles = {};
   const RegionHost* regions = nullptr;  // outlives the service
 };
 

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/client_context.h"
 #include "gtest/gtest.h"
+#include "tessera/v1/sequence.grpc.pb.h"
 #include "tests/server/attend_messages.h"
 #include "tests/server/raw_rpc.h"
 #include "tests/server/test_server.h"
@@ -71,6 +72,27 @@ TEST(ServerInfoTest, SaysWhatIsServedAndRefused) {
   EXPECT_EQ(info.limits().max_queue_requests(), 9u);
   EXPECT_EQ(info.occupancy().staging_bytes(), static_cast<uint64_t>(config.staging_bytes));
   EXPECT_EQ(info.occupancy().staging_used_bytes(), 0u);
+  EXPECT_EQ(info.cache_profiles_size(), 0);
+}
+
+TEST(ServerInfoTest, ListsTheProfilesOfItsSequences) {
+  ServerConfig config = TestServer::Config();
+  config.kv_profiles = {{.name = "one", .layers = 3, .kv_heads = 2, .head_dim = 16, .page_tokens = 8, .pages = 4},
+                        {.name = "two", .head_dim = 8, .dtype = DType::kFloat32, .float8 = true, .pages = 2}};
+  TestServer server("", config);
+  const v1::GetServerInfoResponse info = server.Info();
+  ASSERT_EQ(info.cache_profiles_size(), 2);
+  EXPECT_EQ(info.cache_profiles(0).name(), "one");
+  EXPECT_EQ(info.cache_profiles(0).layers(), 3u);
+  EXPECT_EQ(info.cache_profiles(1).kv_dtype(), v1::DATA_TYPE_FLOAT8_E4M3);
+  // The same that a sequence's maker is told.
+  v1::CreateSequencesRequest request;
+  request.set_profile("one");
+  v1::CreateSequencesResponse created;
+  grpc::ClientContext context;
+  const auto stub = v1::SequenceService::NewStub(server.channel());
+  ASSERT_TRUE(stub->CreateSequences(&context, request, &created).ok());
+  EXPECT_EQ(created.profile().SerializeAsString(), info.cache_profiles(0).SerializeAsString());
 }
 
 TEST(PlanTilesRpcTest, AnswersAndRefuses) {

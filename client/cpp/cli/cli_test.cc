@@ -7,6 +7,7 @@
 #include "client/cpp/cli/byte_size.h"
 #include "client/cpp/cli/npy_attend.h"
 #include "client/cpp/cli/plan_tables.h"
+#include "client/cpp/cli/profile_line.h"
 #include "client/cpp/tessera/fake_server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,6 +44,26 @@ TEST(ByteSizeTest, FormatsForPeople) {
   EXPECT_EQ(FormatBytes(1023), "1023 B");
   EXPECT_EQ(FormatBytes(196608), "192 KiB");
   EXPECT_EQ(FormatBytes(3 << 29), "1.5 GiB");
+}
+
+TEST(ProfileLineTest, NamesTheTypeOfPagesWhereItIsAnother) {
+  v1::CacheProfile profile;
+  profile.set_name("small");
+  profile.set_layers(8);
+  profile.set_kv_heads(4);
+  profile.set_head_dim(64);
+  profile.set_dtype(v1::DATA_TYPE_BFLOAT16);
+  profile.set_kv_dtype(v1::DATA_TYPE_BFLOAT16);
+  profile.set_pages(100);
+  profile.set_page_tokens(16);
+  profile.set_max_tokens(4096);
+  profile.set_lease_ms(90'000);
+  EXPECT_EQ(FormatProfile(profile),
+            "small: 8 layers, 4 heads of 64 bfloat16, 100 pages of 16 tokens, sequences of 4096, lease 1m30s");
+  profile.set_kv_dtype(v1::DATA_TYPE_FLOAT8_E4M3);
+  EXPECT_EQ(FormatProfile(profile),
+            "small: 8 layers, 4 heads of 64 bfloat16 kept as float8_e4m3, 100 pages of 16 tokens, sequences of 4096, "
+            "lease 1m30s");
 }
 
 TEST(PlanTablesTest, ShowsBothTablesWithTotals) {

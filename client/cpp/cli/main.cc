@@ -17,6 +17,7 @@
 #include "client/cpp/cli/npy.h"
 #include "client/cpp/cli/npy_attend.h"
 #include "client/cpp/cli/plan_tables.h"
+#include "client/cpp/cli/profile_line.h"
 #include "client/cpp/flags/flag_names.h"
 #include "client/cpp/flags/security_flags.h"
 #include "client/cpp/tessera/client.h"
@@ -98,6 +99,9 @@ int RunInfo(Client* client) {
                limits.max_sequence_tokens(), limits.max_heads());
   absl::PrintF("           queue %d calls, %s in flight, %d calls a stream\n", limits.max_queue_requests(),
                FormatBytes(limits.max_inflight_bytes()), limits.max_stream_calls());
+  for (const v1::CacheProfile& profile : info->cache_profiles()) {
+    absl::PrintF("profile    %s\n", FormatProfile(profile));
+  }
   absl::PrintF("now        %d calls (%s) waiting, %s in flight, staging %s of %s\n", occupancy.queue_requests(),
                FormatBytes(occupancy.queue_bytes()), FormatBytes(occupancy.inflight_bytes()),
                FormatBytes(occupancy.staging_used_bytes()), FormatBytes(occupancy.staging_bytes()));

@@ -58,6 +58,8 @@ std::string DataTypeName(v1::DataType dtype) {
       return "float16";
     case v1::DATA_TYPE_BFLOAT16:
       return "bfloat16";
+    case v1::DATA_TYPE_FLOAT8_E4M3:
+      return "float8_e4m3";
     default:
       return "unspecified";
   }

@@ -11,7 +11,8 @@ namespace tessera {
 // `request` has every field set but `tile`. KB and MB are 1024 and 1024^2 bytes.
 std::string FormatPlan(const v1::PlanTilesRequest& request, const v1::PlanTilesResponse& plan);
 
-// "float32", "float16", "bfloat16", and back; DATA_TYPE_UNSPECIFIED for any other name.
+// "float32", "float16", "bfloat16", and back, DATA_TYPE_UNSPECIFIED for any other name; also "float8_e4m3", which no
+// tensor of a call has.
 std::string DataTypeName(v1::DataType dtype);
 v1::DataType DataTypeNamed(const std::string& name);
 

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What all sequences of a profile have in common. Profiles are declared when the server starts.
+// What all sequences of a profile have in common. Profiles are declared when the server starts; GetServerInfo lists them.
 type CacheProfile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As the server's operator calls it.

@@ -480,7 +480,9 @@ type GetServerInfoResponse struct {
 	// Since the start, in seconds.
 	UptimeSeconds float64 `protobuf:"fixed64,7,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`
 	// At the time of the call.
-	Regions       *Regions `protobuf:"bytes,8,opt,name=regions,proto3" json:"regions,omitempty"`
+	Regions *Regions `protobuf:"bytes,8,opt,name=regions,proto3" json:"regions,omitempty"`
+	// What sequences of SequenceService may be like; none where the server keeps no sequences.
+	CacheProfiles []*CacheProfile `protobuf:"bytes,9,rep,name=cache_profiles,json=cacheProfiles,proto3" json:"cache_profiles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -567,6 +569,13 @@ func (x *GetServerInfoResponse) GetUptimeSeconds() float64 {
 func (x *GetServerInfoResponse) GetRegions() *Regions {
 	if x != nil {
 		return x.Regions
+	}
+	return nil
+}
+
+func (x *GetServerInfoResponse) GetCacheProfiles() []*CacheProfile {
+	if x != nil {
+		return x.CacheProfiles
 	}
 	return nil
 }
@@ -898,7 +907,7 @@ var File_tessera_v1_server_proto protoreflect.FileDescriptor
 const file_tessera_v1_server_proto_rawDesc = "" +
 	"\n" +
 	"\x17tessera/v1/server.proto\x12\n" +
-	"tessera.v1\x1a\x17tessera/v1/tensor.proto\"\x16\n" +
+	"tessera.v1\x1a\x19tessera/v1/sequence.proto\x1a\x17tessera/v1/tensor.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\xdb\x01\n" +
 	"\n" +
 	"DeviceInfo\x12\x14\n" +
@@ -935,7 +944,7 @@ const file_tessera_v1_server_proto_rawDesc = "" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x1f\n" +
 	"\vmax_regions\x18\x05 \x01(\rR\n" +
 	"maxRegions\x12\x18\n" +
-	"\aregions\x18\x06 \x01(\rR\aregions\"\xd0\x02\n" +
+	"\aregions\x18\x06 \x01(\rR\aregions\"\x91\x03\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x18\n" +
@@ -944,7 +953,8 @@ const file_tessera_v1_server_proto_rawDesc = "" +
 	"\x06limits\x18\x05 \x01(\v2\x12.tessera.v1.LimitsR\x06limits\x123\n" +
 	"\toccupancy\x18\x06 \x01(\v2\x15.tessera.v1.OccupancyR\toccupancy\x12%\n" +
 	"\x0euptime_seconds\x18\a \x01(\x01R\ruptimeSeconds\x12-\n" +
-	"\aregions\x18\b \x01(\v2\x13.tessera.v1.RegionsR\aregions\"\xcd\x01\n" +
+	"\aregions\x18\b \x01(\v2\x13.tessera.v1.RegionsR\aregions\x12?\n" +
+	"\x0ecache_profiles\x18\t \x03(\v2\x18.tessera.v1.CacheProfileR\rcacheProfiles\"\xcd\x01\n" +
 	"\x10PlanTilesRequest\x12\x1d\n" +
 	"\n" +
 	"sram_bytes\x18\x01 \x01(\x04R\tsramBytes\x12\x19\n" +
@@ -1004,25 +1014,27 @@ var file_tessera_v1_server_proto_goTypes = []any{
 	(*TileComponent)(nil),         // 7: tessera.v1.TileComponent
 	(*TrafficRow)(nil),            // 8: tessera.v1.TrafficRow
 	(*PlanTilesResponse)(nil),     // 9: tessera.v1.PlanTilesResponse
-	(DataType)(0),                 // 10: tessera.v1.DataType
+	(*CacheProfile)(nil),          // 10: tessera.v1.CacheProfile
+	(DataType)(0),                 // 11: tessera.v1.DataType
 }
 var file_tessera_v1_server_proto_depIdxs = []int32{
 	1,  // 0: tessera.v1.GetServerInfoResponse.devices:type_name -> tessera.v1.DeviceInfo
 	2,  // 1: tessera.v1.GetServerInfoResponse.limits:type_name -> tessera.v1.Limits
 	3,  // 2: tessera.v1.GetServerInfoResponse.occupancy:type_name -> tessera.v1.Occupancy
 	4,  // 3: tessera.v1.GetServerInfoResponse.regions:type_name -> tessera.v1.Regions
-	10, // 4: tessera.v1.PlanTilesRequest.dtype:type_name -> tessera.v1.DataType
-	7,  // 5: tessera.v1.PlanTilesResponse.components:type_name -> tessera.v1.TileComponent
-	8,  // 6: tessera.v1.PlanTilesResponse.traffic:type_name -> tessera.v1.TrafficRow
-	0,  // 7: tessera.v1.ServerService.GetServerInfo:input_type -> tessera.v1.GetServerInfoRequest
-	6,  // 8: tessera.v1.ServerService.PlanTiles:input_type -> tessera.v1.PlanTilesRequest
-	5,  // 9: tessera.v1.ServerService.GetServerInfo:output_type -> tessera.v1.GetServerInfoResponse
-	9,  // 10: tessera.v1.ServerService.PlanTiles:output_type -> tessera.v1.PlanTilesResponse
-	9,  // [9:11] is the sub-list for method output_type
-	7,  // [7:9] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	10, // 4: tessera.v1.GetServerInfoResponse.cache_profiles:type_name -> tessera.v1.CacheProfile
+	11, // 5: tessera.v1.PlanTilesRequest.dtype:type_name -> tessera.v1.DataType
+	7,  // 6: tessera.v1.PlanTilesResponse.components:type_name -> tessera.v1.TileComponent
+	8,  // 7: tessera.v1.PlanTilesResponse.traffic:type_name -> tessera.v1.TrafficRow
+	0,  // 8: tessera.v1.ServerService.GetServerInfo:input_type -> tessera.v1.GetServerInfoRequest
+	6,  // 9: tessera.v1.ServerService.PlanTiles:input_type -> tessera.v1.PlanTilesRequest
+	5,  // 10: tessera.v1.ServerService.GetServerInfo:output_type -> tessera.v1.GetServerInfoResponse
+	9,  // 11: tessera.v1.ServerService.PlanTiles:output_type -> tessera.v1.PlanTilesResponse
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_tessera_v1_server_proto_init() }
@@ -1030,6 +1042,7 @@ func file_tessera_v1_server_proto_init() {
 	if File_tessera_v1_server_proto != nil {
 		return
 	}
+	file_tessera_v1_sequence_proto_init()
 	file_tessera_v1_tensor_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -31,7 +31,7 @@ const (
 //
 // Facts about the server. Cheap; never queued.
 type ServerServiceClient interface {
-	// Version, backend, devices, limits, occupancy.
+	// Version, backend, devices, limits, occupancy, cache profiles.
 	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error)
 	// On-chip memory of a tiled kernel's components, the tile that fits, and the traffic of standard and
 	// tiled attention.
@@ -72,7 +72,7 @@ func (c *serverServiceClient) PlanTiles(ctx context.Context, in *PlanTilesReques
 //
 // Facts about the server. Cheap; never queued.
 type ServerServiceServer interface {
-	// Version, backend, devices, limits, occupancy.
+	// Version, backend, devices, limits, occupancy, cache profiles.
 	GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error)
 	// On-chip memory of a tiled kernel's components, the tile that fits, and the traffic of standard and
 	// tiled attention.

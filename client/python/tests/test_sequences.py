@@ -24,6 +24,12 @@ def keeper(server_binary: str) -> Iterator[LiveServer]:
         yield started
 
 
+def test_the_server_lists_its_profiles(keeper: LiveServer) -> None:
+    with tessera.Client(keeper.target) as client:
+        (profile,) = client.server_info().cache_profiles
+    assert (profile.name, profile.layers, profile.kv_heads, profile.pages) == ("small", LAYERS, KV_HEADS, 24)
+
+
 class Local:
     """The rows of a sequence, kept here as well."""
 

@@ -37,6 +37,15 @@ TEST(KvProfilesTest, EveryFieldIsRead) {
   EXPECT_EQ((*profiles)[1].page_tokens, CacheProfile().page_tokens);
 }
 
+TEST(KvProfilesTest, NamesGoIntoMessagesAndLabels) {
+  CacheProfile profile{.name = "a profile, \"small\"", .pages = 1};
+  EXPECT_TRUE(Validate(profile).ok());
+  for (const char* const name : {"", "\xff\xfe", "a\nb"}) {
+    profile.name = name;
+    EXPECT_EQ(Validate(profile).code(), absl::StatusCode::kInvalidArgument) << name;
+  }
+}
+
 TEST(KvProfilesTest, ScalesOfFloat8AreAFile) {
   const std::string path = ::testing::TempDir() + "/kv_profiles_test.scales";
   std::ofstream(path) << "0.5 1 2e-3\n4\n";

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "server/cache/page.h"
 
@@ -25,6 +26,10 @@ absl::Status Validate(const CacheProfile& profile) {
     return absl::InvalidArgumentError(absl::StrCat("kv_profiles: profile \"", profile.name, "\": ", why...));
   };
   if (profile.name.empty()) return refuse("a profile has a name");
+  // It is a string of messages, which are UTF-8, and a label.
+  if (!std::all_of(profile.name.begin(), profile.name.end(), absl::ascii_isprint)) {
+    return refuse("name: only printable ASCII");
+  }
   struct Range {
     const char* field;
     int64_t value;

@@ -1,19 +1,55 @@
 #include "server/device/cuda/step_tables.h"
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
 
 namespace tessera {
+namespace {
+
+// Bytes of the table's part that a step looks into.
+size_t TableBytes(const PagedParams& params, const PagedSequence& sequence) {
+  return static_cast<size_t>((sequence.kv_len + params.page_tokens - 1) / params.page_tokens) * sizeof(int32_t);
+}
+
+}  // namespace
 
 StepTables::StepTables(const PagedParams& params, absl::Span<const ExtendItem> items)
     : scaled_(params.cache_dtype == CacheDType::kFloat8) {
+  size_t repeated = 0;
+  for (const ExtendItem& item : items) {
+    for (const PagedSequence& sequence : item.sequences) repeated += TableBytes(params, sequence);
+  }
+  struct Table {
+    size_t bytes = 0;  // of the longest that begins there
+    std::optional<size_t> at;
+  };
+  absl::flat_hash_map<const int32_t*, Table> tables;  // empty where none are looked for
+  if (repeated > kMostRepeatedBytes) {
+    for (const ExtendItem& item : items) {
+      for (const PagedSequence& sequence : item.sequences) {
+        Table& table = tables[sequence.pages.data()];
+        table.bytes = std::max(table.bytes, TableBytes(params, sequence));
+      }
+    }
+  }
+
   const size_t scale_bytes = static_cast<size_t>(params.attention.kv_heads) * sizeof(float);
   const PagedLayer* layer = nullptr;  // of the sequence before
   for (const ExtendItem& item : items) {
     for (const PagedSequence& sequence : item.sequences) {
-      const int64_t pages = (sequence.kv_len + params.page_tokens - 1) / params.page_tokens;
+      const size_t bytes = TableBytes(params, sequence);
       Place place = {};
-      place.page_count = static_cast<size_t>(pages);
-      place.pages_at = Add(sequence.pages.data(), place.page_count * sizeof(int32_t));
+      place.page_count = bytes / sizeof(int32_t);
+      if (tables.empty()) {
+        place.pages_at = Add(sequence.pages.data(), bytes);
+      } else {
+        Table& table = tables.find(sequence.pages.data())->second;
+        if (!table.at.has_value()) table.at = Add(sequence.pages.data(), table.bytes);
+        place.pages_at = *table.at;
+      }
       if (scaled_) {
         const bool same = layer != nullptr && layer->k_scales == sequence.layer.k_scales &&
                           layer->v_scales == sequence.layer.v_scales;

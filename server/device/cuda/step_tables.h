@@ -14,9 +14,12 @@
 namespace tessera {
 
 // Laid out as one piece of memory. Of a table only the pages are taken that the step looks into; scales of neighbours
-// that are of one layer are taken once.
+// that are of one layer are taken once. So are tables that begin at the same place, as those of a sequence's layers do,
+// where all together would be more than kMostRepeatedBytes: so a batch takes no more than its sequences' tables.
 class StepTables {
  public:
+  static constexpr size_t kMostRepeatedBytes = size_t{1} << 20;
+
   // REQUIRES: the items' tables and scales outlive this.
   StepTables(const PagedParams& params, absl::Span<const ExtendItem> items);
 

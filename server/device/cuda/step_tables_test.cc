@@ -1,5 +1,8 @@
 #include "server/device/cuda/step_tables.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -72,6 +75,58 @@ TEST(StepTables, ScalesOfALayerAreTakenOnceForNeighbours) {
     EXPECT_EQ(Floats(view.layer.k_scales, 2), Floats(sequences[i].layer.k_scales, 2)) << i;
     EXPECT_EQ(Floats(view.layer.v_scales, 2), Floats(sequences[i].layer.v_scales, 2)) << i;
   }
+}
+
+// Layers of two sequences, whose tables have so many pages at most; the longest is neither first nor last.
+class RepeatedStepTables : public ::testing::Test {
+ protected:
+  void Make(size_t pages) {
+    first_.resize(pages);
+    std::iota(first_.begin(), first_.end(), 0);
+    second_.resize(pages / 2);
+    std::iota(second_.begin(), second_.end(), 1'000'000);
+    params_.page_tokens = 16;
+    sequences_ = {Layer(first_, pages / 2), Layer(second_, pages / 2), Layer(first_, pages), Layer(first_, 0),
+                  Layer(first_, pages - 1)};
+    items_ = {{.fills = {}, .copies = {}, .input = {}, .output = {}, .sequences = {sequences_.data(), 2}},
+              {.fills = {}, .copies = {}, .input = {}, .output = {}, .sequences = {sequences_.data() + 2, 3}}};
+  }
+
+  // The views must be of the same pages.
+  void Check(const StepTables& tables) const {
+    std::vector<std::byte> memory(tables.bytes());
+    tables.WriteTo(memory.data());
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      EXPECT_EQ(tables.View(i, sequences_[i], memory.data()).pages, sequences_[i].pages) << i;
+    }
+  }
+
+  PagedSequence Layer(const std::vector<int32_t>& table, size_t pages) const {
+    PagedSequence sequence;
+    sequence.kv_len = static_cast<int64_t>(pages) * params_.page_tokens;
+    sequence.pages = absl::MakeConstSpan(table).first(pages);
+    return sequence;
+  }
+
+  PagedParams params_;
+  std::vector<int32_t> first_;
+  std::vector<int32_t> second_;
+  std::vector<PagedSequence> sequences_;
+  std::vector<ExtendItem> items_;
+};
+
+TEST_F(RepeatedStepTables, SmallOnesAreTakenAsTheyCome) {
+  Make(100);
+  const StepTables tables(params_, items_);
+  EXPECT_EQ(tables.bytes(), (50 + 50 + 100 + 0 + 99) * sizeof(int32_t));
+  Check(tables);
+}
+
+TEST_F(RepeatedStepTables, LargeOnesOfOneSequenceAreTakenOnce) {
+  Make(200'000);
+  const StepTables tables(params_, items_);
+  EXPECT_EQ(tables.bytes(), (200'000 + 100'000) * sizeof(int32_t));
+  Check(tables);
 }
 
 }  // namespace

@@ -83,13 +83,20 @@ void AddServerGauges(const SchedulerGroup* scheduler, const ByteBudget* budget, 
   gauges->Add(metric_names::kRegionBytes, "Shared memory of regions, the most and what is open.", {{"kind", "used"}},
               [=] { return number(regions->in_use().bytes); });
   const StagingPool* const staging = &devices.front()->staging();
-  const char* const pinned = "Staging memory, in all and in use, and beside it the host's room for pages.";
+  const char* const pinned =
+      "Staging memory, in all and in use, and beside it the host's room for pages and what steps' page tables have "
+      "taken.";
   gauges->Add(metric_names::kPinnedMemoryBytes, pinned, {{"kind", "capacity"}},
               [=] { return number(staging->capacity()); });
   gauges->Add(metric_names::kPinnedMemoryBytes, pinned, {{"kind", "used"}}, [=] { return number(staging->in_use()); });
   int64_t host_pages = 0;
   for (const ResidentCachePtr& cache : caches) host_pages += cache->profile().host_bytes();
   gauges->Add(metric_names::kPinnedMemoryBytes, pinned, {{"kind", "host_pages"}}, [=] { return number(host_pages); });
+  gauges->Add(metric_names::kPinnedMemoryBytes, pinned, {{"kind", "tables"}}, [=] {
+    int64_t bytes = 0;
+    for (const Device* device : devices) bytes += device->pinned_launch_memory();
+    return number(bytes);
+  });
   for (const Device* device : devices) {
     const DeviceInfo info = device->info();
     const std::string index = std::to_string(info.index);

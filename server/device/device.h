@@ -88,6 +88,8 @@ class Device {
   virtual int64_t memory_in_use() const = 0;
   // Device memory beside that, taken for launches and kept.
   virtual int64_t launch_memory() const { return 0; }
+  // Memory of the host that is pinned for the device beside staging memory, taken for launches and kept.
+  virtual int64_t pinned_launch_memory() const { return 0; }
   // Null where the device reads and writes host memory in place, and has none of its own.
   virtual RegionMapper* region_mapper() { return nullptr; }
 

@@ -38,6 +38,7 @@ class FaultDevice final : public Device {
   StagingPool& staging() override { return device_->staging(); }
   int64_t memory_in_use() const override { return device_->memory_in_use(); }
   int64_t launch_memory() const override { return device_->launch_memory(); }
+  int64_t pinned_launch_memory() const override { return device_->pinned_launch_memory(); }
   RegionMapper* region_mapper() override { return device_->region_mapper(); }
   BatchOutcome Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
                    const std::stop_token& stop) override;

@@ -155,6 +155,7 @@ TEST(MetricsTest, OneCallIsCountedEverywhere) {
   server.AwaitIdle();
   EXPECT_EQ(server.Metrics()["tessera_inflight_bytes"], 0);
   EXPECT_EQ(server.Metrics()["tessera_pinned_memory_bytes{kind=\"used\"}"], 0);
+  EXPECT_EQ(server.Metrics()["tessera_pinned_memory_bytes{kind=\"tables\"}"], 0);
 }
 
 TEST(MetricsTest, NoLabelCarriesWhatACallerSays) {

@@ -53,6 +53,12 @@ int64_t CudaDevice::launch_memory() const {
   return bytes;
 }
 
+int64_t CudaDevice::pinned_launch_memory() const {
+  int64_t bytes = 0;
+  for (const std::unique_ptr<CudaSlot>& slot : slots_) bytes += slot->table_bytes();
+  return bytes;
+}
+
 BatchOutcome CudaDevice::Run(int slot, const AttentionParams& params, absl::Span<const BatchItem> items,
                              const std::stop_token& stop) {
   return slots_[static_cast<size_t>(slot)]->Run(params, items, stop);

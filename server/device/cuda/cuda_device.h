@@ -50,6 +50,7 @@ class CudaDevice final : public Device {
   int64_t memory_in_use() const override { return static_cast<int64_t>(memory_->in_use()); }
   // 0 once the device is lost and does not say.
   int64_t launch_memory() const override;
+  int64_t pinned_launch_memory() const override;
   RegionMapper* region_mapper() override { return &region_mapper_; }
   // An error is sticky where the device does not finish what it was given. Where the arena is full: RESOURCE_EXHAUSTED,
   // or INVALID_ARGUMENT where it never could hold the one item that there is.

@@ -241,6 +241,7 @@ TEST_F(CudaDeviceExtendTest, TablesThatNeedMoreMemoryThanAnyBeforeTakeIt) {
     ASSERT_TRUE(outcome.status.ok()) << outcome.status;
     EXPECT_EQ(step.Output(), expected) << count;
     EXPECT_EQ(calls_.counts().pinned_allocations, pinned);
+    EXPECT_EQ(device_->pinned_launch_memory(), count == 16 ? 64 : count <= 32 ? 128 : 400);
   }
 }
 

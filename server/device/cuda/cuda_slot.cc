@@ -36,6 +36,7 @@ absl::Status CudaSlot::TakeTableMemory(size_t bytes) {
   absl::StatusOr<std::unique_ptr<PinnedRegion>> memory = PinnedRegion::Allocate(bytes, shared_.calls);
   if (!memory.ok()) return memory.status();
   table_memory_ = *std::move(memory);
+  table_bytes_.store(static_cast<int64_t>(table_memory_->size()), std::memory_order_relaxed);
   return absl::OkStatus();
 }
 

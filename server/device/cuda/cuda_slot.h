@@ -3,7 +3,9 @@
 #define TESSERA_SERVER_DEVICE_CUDA_CUDA_SLOT_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <stop_token>
 
@@ -46,6 +48,8 @@ class CudaSlot {
   // Takes `bytes` of pinned memory for the tables of a batch's steps, in place of what there is. REQUIRES: no batch is
   // under way.
   absl::Status TakeTableMemory(size_t bytes);
+  // Of it, what there is now. Any thread.
+  int64_t table_bytes() const { return table_bytes_.load(std::memory_order_relaxed); }
   // As Device::Run and Device::Extend. A request to stop is heeded until the batch has been handed to the device.
   // REQUIRES, of Extend: table memory has been taken.
   BatchOutcome Run(const AttentionParams& params, absl::Span<const BatchItem> items, const std::stop_token& stop);
@@ -93,6 +97,7 @@ class CudaSlot {
   // Of its own, for payloads may fill staging memory, and a step that has been admitted is to run nevertheless. It
   // grows where a batch needs more than any before.
   std::unique_ptr<PinnedRegion> table_memory_;
+  std::atomic<int64_t> table_bytes_ = 0;  // its size
 };
 
 }  // namespace tessera

@@ -30,6 +30,14 @@ exec setpriv --no-new-privs chroot --userspec="$USERSPEC" "$ROOT" "$@"
 """
 
 
+def _children(pid: int) -> list[int]:
+    """Of a process of this machine; none where it has ended."""
+    try:
+        return list(map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    except FileNotFoundError:
+        return []
+
+
 class Images:
     """Buildah's storage in `folder`."""
 
@@ -115,8 +123,7 @@ class Container:
         self._root = root
         self._user = user
         self.log = log
-        children = pathlib.Path(f"/proc/{unshare.pid}/task/{unshare.pid}/children")
-        (self.pid,) = map(int, children.read_text().split())
+        (self.pid,) = _children(unshare.pid)
 
     def network(self, *command) -> subprocess.CompletedProcess:
         """A program of this machine in the container's network."""
@@ -131,8 +138,7 @@ class Container:
 
     def processes(self) -> list[dict[str, str]]:
         """/proc/PID/status of process 1 and its children."""
-        children = pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        texts = [pathlib.Path(f"/proc/{pid}/status").read_text() for pid in [str(self.pid), *children]]
+        texts = [pathlib.Path(f"/proc/{pid}/status").read_text() for pid in [self.pid, *_children(self.pid)]]
         return [dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line) for text in texts]
 
     def stop(self) -> int:
@@ -157,5 +163,8 @@ def running(root: pathlib.Path, config: dict, arguments: list[str], folder: path
             programs.await_line(process, said, r"\{.*\}\n")
             yield Container(process, root, config["User"], folder / "container.log")
         finally:
+            # The end of unshare would not reach a child that has become another user.
+            for child in _children(process.pid):
+                os.kill(child, signal.SIGKILL)
             process.kill()
             process.wait()

@@ -58,6 +58,26 @@ absl::Status CheckAddress(const char* name, absl::string_view address) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", address, " is not host:port with a port from 0 to 65535"));
 }
 
+// An address that callers can go to.
+absl::Status CheckReachable(const char* name, absl::string_view address) {
+  if (absl::EndsWith(address, ":0"))
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", address, " has no port"));
+  return CheckAddress(name, address);
+}
+
+absl::Status CheckNames(const ServerConfig& config) {
+  if (!config.advertise.empty()) {
+    if (absl::Status status = CheckReachable("advertise", config.advertise); !status.ok()) return status;
+  } else if (!config.peers.empty()) {
+    return absl::InvalidArgumentError(
+        "peers: needs advertise, without which handles do not say that they are this server's");
+  }
+  for (const std::string& peer : config.peers) {
+    if (absl::Status status = CheckReachable("peers", peer); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 // Also a Unix socket, whose name is checked when it is opened.
 absl::Status CheckListen(absl::string_view address) {
   if (absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:")) return absl::OkStatus();
@@ -131,6 +151,7 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckListen(config.listen),
            config.metrics_address.empty() ? absl::OkStatus() : CheckAddress("metrics_address", config.metrics_address),
            config.health_address.empty() ? absl::OkStatus() : CheckAddress("health_address", config.health_address),
+           CheckNames(config),
            CheckSecurity(config),
            CheckRange("threads", config.threads, 0, 4096),
            CheckRange("slots", config.slots, 0, 64),

@@ -25,6 +25,10 @@ struct ServerConfig {
   std::string metrics_address = "0.0.0.0:9171";
   // "host:port" of grpc.health.v1 alone, in plain text; port 0 takes a free one, empty serves none.
   std::string health_address;
+  // "host:port" by which callers reach this very server, and those of the servers of its set, this one possibly among
+  // them: a handle says which one keeps its sequence, and the others answer with its address. Empty: not told.
+  std::string advertise;
+  std::vector<std::string> peers;
   std::string revision = "unknown";
 
   // Files in PEM; empty: the gRPC port speaks plain text. The chain begins with the server's certificate; callers must

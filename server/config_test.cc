@@ -68,6 +68,22 @@ TEST(ConfigTest, MemoryFractionIsAPart) {
   }
 }
 
+TEST(ConfigTest, ServersOfASetHaveAddressesToGoTo) {
+  ServerConfig config;
+  config.advertise = "kv-0.kv:7171";
+  config.peers = {"kv-0.kv:7171", "[::1]:7171"};
+  EXPECT_TRUE(ValidateConfig(config).ok());
+  for (const char* wrong : {"kv-0", "kv-0:0", ":7171", "kv-0:65536"}) {
+    config.peers[1] = wrong;
+    EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("peers")) << wrong;
+  }
+  config.peers.pop_back();
+  config.advertise = "kv-0.kv:0";
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("advertise"));
+  config.advertise.clear();
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("peers: needs advertise"));
+}
+
 TEST(ConfigTest, NoSingleMessageFillsTheTransport) {
   ServerConfig config;
   config.max_message_bytes = 1 << 20;

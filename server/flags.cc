@@ -12,6 +12,7 @@
 #include "server/byte_size.h"
 #include "server/flag_files.h"
 #include "server/kv_profiles.h"
+#include "server/peers.h"
 #include "server/version.h"
 
 namespace {
@@ -31,6 +32,13 @@ ABSL_FLAG(
     std::string, health_address, kDefaults.health_address,
     "Address of a port that serves grpc.health.v1 alone, in plain text, for probes, host:port; port 0 takes a free "
     "one, empty serves none");
+ABSL_FLAG(std::string, advertise, kDefaults.advertise,
+          "host:port by which callers reach this very server, and no other: handles of sequences name it; empty: they "
+          "do not");
+ABSL_FLAG(
+    std::string, peers, "",
+    "Addresses under which the servers of one set are advertised, host:port,host:port or kv-{0..9}:port: of their "
+    "sequences a caller hears where they are");
 ABSL_FLAG(std::string, tls_certificate, kDefaults.tls_certificate,
           "File of the server's certificate and the rest of its chain, PEM; empty: plain text. All four files are read "
           "anew when they change");
@@ -143,6 +151,7 @@ ServerConfig ConfigFromFlags() {
   config.listen = absl::GetFlag(FLAGS_listen);
   config.metrics_address = absl::GetFlag(FLAGS_metrics_address);
   config.health_address = absl::GetFlag(FLAGS_health_address);
+  config.advertise = absl::GetFlag(FLAGS_advertise);
   config.tls_certificate = absl::GetFlag(FLAGS_tls_certificate);
   config.tls_private_key = absl::GetFlag(FLAGS_tls_private_key);
   config.tls_client_ca = absl::GetFlag(FLAGS_tls_client_ca);
@@ -233,6 +242,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   absl::StatusOr<std::vector<CacheProfile>> profiles = ParseCacheProfiles(absl::GetFlag(FLAGS_kv_profiles));
   if (!profiles.ok()) return profiles.status();
   command_line.config.kv_profiles = *std::move(profiles);
+  absl::StatusOr<std::vector<std::string>> peers = ParsePeers(absl::GetFlag(FLAGS_peers));
+  if (!peers.ok()) return peers.status();
+  command_line.config.peers = *std::move(peers);
   if (absl::Status status = ValidateConfig(command_line.config); !status.ok()) return status;
   return command_line;
 }

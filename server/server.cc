@@ -134,7 +134,7 @@ Server::Server(const ServerConfig& config, std::vector<Device*> devices, Clock* 
                    &observer_,
                    config.token_file.empty() ? nullptr : &tokens_},
       region_host_(config.regions, config.attend.max_tenant_memory_share, MappersOf(devices_)),
-      sequences_{environment_, {}},
+      sequences_{environment_, ServerNames(config.advertise, config.peers), {}},
       lease_sweep_(&deadlines_, clock),
       attention_service_(environment_),
       region_service_(environment_, &region_host_),

@@ -41,6 +41,7 @@ grpc::ServerUnaryReactor* AnswerNow(RpcMethod method, const AttendEnvironment& e
     status = ToGrpcStatus(answered.status());
     const absl::Duration retry_after = RetryAfter(answered.status(), environment.scheduler->RetryAfter());
     if (retry_after > absl::ZeroDuration()) AddRetryPushback(retry_after, context);
+    AddRedirect(answered.status(), context);
   } else {
     bool owned;
     status = grpc::SerializationTraits<std::decay_t<decltype(*answered)>>::Serialize(*answered, response, &owned);

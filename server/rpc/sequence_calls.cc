@@ -32,7 +32,7 @@ absl::StatusOr<v1::CreateSequencesResponse> CreateSequences(const SequenceEnviro
   const absl::StatusOr<std::vector<SequenceHandle>> handles = (*cache)->sequences().Create(tenant, count);
   if (!handles.ok()) return WithReason(handles.status(), RejectReason::kKvPages);
   v1::CreateSequencesResponse response;
-  for (const SequenceHandle& handle : *handles) response.add_sequences(handle.Encode());
+  for (const SequenceHandle& handle : *handles) response.add_sequences(environment.names.Encode(handle));
   *response.mutable_profile() = ToMessage((*cache)->profile());
   return response;
 }
@@ -47,7 +47,7 @@ absl::StatusOr<v1::ForkSequenceResponse> ForkSequence(const SequenceEnvironment&
   const absl::StatusOr<SequenceHandle> fork = source->cache->sequences().Fork(tenant, source->handle, length);
   if (!fork.ok()) return WithReason(fork.status(), RejectReason::kKvPages);
   v1::ForkSequenceResponse response;
-  response.set_sequence(fork->Encode());
+  response.set_sequence(environment.names.Encode(*fork));
   return response;
 }
 
@@ -65,10 +65,13 @@ absl::StatusOr<v1::ReleaseSequencesResponse> ReleaseSequences(const SequenceEnvi
                                                               absl::string_view tenant,
                                                               const v1::ReleaseSequencesRequest& request) {
   uint32_t released = 0;
+  absl::Status elsewhere;
   for (const std::string& handle : request.sequences()) {
     const absl::StatusOr<SequenceEnvironment::Named> named = environment.OfHandle(handle);
     if (named.ok() && named->cache->sequences().Release(tenant, named->handle).ok()) ++released;
+    if (!RedirectOf(named.status()).empty()) elsewhere = named.status();
   }
+  if (!elsewhere.ok()) return elsewhere;
   v1::ReleaseSequencesResponse response;
   response.set_released(released);
   return response;

@@ -1,7 +1,5 @@
 #include "server/rpc/sequence_environment.h"
 
-#include <optional>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -16,11 +14,10 @@ absl::StatusOr<ResidentCachePtr> SequenceEnvironment::OfProfile(absl::string_vie
 }
 
 absl::StatusOr<SequenceEnvironment::Named> SequenceEnvironment::OfHandle(absl::string_view bytes) const {
-  const std::optional<SequenceHandle> handle = SequenceHandle::Decode(bytes);
-  if (handle.has_value()) {
-    for (const ResidentCachePtr& cache : caches) {
-      if (cache->sequences().epoch() == handle->epoch) return Named{cache, *handle};
-    }
+  const absl::StatusOr<SequenceHandle> handle = names.Decode(bytes);
+  if (!handle.ok()) return handle.status();
+  for (const ResidentCachePtr& cache : caches) {
+    if (cache->sequences().epoch() == handle->epoch) return Named{cache, *handle};
   }
   return NoSuchSequence();
 }

@@ -9,12 +9,14 @@
 #include "server/cache/sequence_handle.h"
 #include "server/request/resident_cache.h"
 #include "server/rpc/attend_environment.h"
+#include "server/rpc/server_names.h"
 
 namespace tessera {
 
 // Outlives every RPC.
 struct SequenceEnvironment {
   const AttendEnvironment& attend;
+  const ServerNames names;
   std::vector<ResidentCachePtr> caches;  // one a profile; fixed before the server listens
 
   // The cache of the profile of that name. INVALID_ARGUMENT where there is none.
@@ -24,7 +26,8 @@ struct SequenceEnvironment {
     ResidentCachePtr cache;
     SequenceHandle handle;
   };
-  // The cache that gave out the handle in `bytes`. NOT_FOUND, as for a sequence that is not there, where none did.
+  // The cache that gave out the handle in `bytes`. NOT_FOUND, as for a sequence that is not there, where none did, or
+  // as ServerNames::Decode has it.
   absl::StatusOr<Named> OfHandle(absl::string_view bytes) const;
 };
 

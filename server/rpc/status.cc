@@ -13,6 +13,8 @@ namespace {
 
 constexpr absl::string_view kReasonPayload = "tessera.dev/reject_reason";
 
+constexpr absl::string_view kRedirectPayload = "tessera.dev/redirect";
+
 // Of RESOURCE_EXHAUSTED.
 RejectReason ReasonOf(const absl::Status& status) {
   const absl::optional<absl::Cord> payload = status.GetPayload(kReasonPayload);
@@ -40,6 +42,7 @@ v1::CallStatus ToCallStatus(const absl::Status& status, absl::Duration retry_aft
   v1::CallStatus call_status;
   call_status.set_code(static_cast<int>(status.code()));
   if (!status.ok()) call_status.set_message(ShortMessage(status));
+  call_status.set_redirect(RedirectOf(status));
   if (!status.ok() && retry_after > absl::ZeroDuration()) {
     call_status.set_retry_after_ms(static_cast<uint32_t>(RoundedUpMillis(retry_after)));
   }
@@ -48,6 +51,23 @@ v1::CallStatus ToCallStatus(const absl::Status& status, absl::Duration retry_aft
 
 void AddRetryPushback(absl::Duration retry_after, grpc::CallbackServerContext* context) {
   context->AddTrailingMetadata("grpc-retry-pushback-ms", absl::StrCat(RoundedUpMillis(retry_after)));
+}
+
+absl::Status KeptElsewhere(absl::string_view address) {
+  absl::Status status = absl::NotFoundError("the sequence is on another server");
+  status.SetPayload(kRedirectPayload, absl::Cord(address));
+  return status;
+}
+
+std::string RedirectOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kRedirectPayload);
+  return payload.has_value() ? std::string(*payload) : std::string();
+}
+
+void AddRedirect(const absl::Status& status, grpc::CallbackServerContext* context) {
+  if (const std::string address = RedirectOf(status); !address.empty()) {
+    context->AddTrailingMetadata("tessera-redirect", address);
+  }
 }
 
 Station StationOf(Job::State state) {

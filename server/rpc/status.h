@@ -2,7 +2,10 @@
 #ifndef TESSERA_SERVER_RPC_STATUS_H_
 #define TESSERA_SERVER_RPC_STATUS_H_
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/status.h"
@@ -18,11 +21,19 @@ inline constexpr size_t kMaxStatusMessageBytes = 1024;
 // Codes are the same numbers in Abseil and gRPC.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// As above. `retry_after` goes with an error, rounded up to milliseconds; 0: nothing.
+// As above, with the redirect. `retry_after` goes with an error, rounded up to milliseconds; 0: nothing.
 v1::CallStatus ToCallStatus(const absl::Status& status, absl::Duration retry_after);
 
 // Adds the trailing metadata that tells a retrying client when to come back. REQUIRES: Finish has not been called.
 void AddRetryPushback(absl::Duration retry_after, grpc::CallbackServerContext* context);
+
+// NOT_FOUND of a sequence that the server at `address` keeps: callers hear the address beside the message, not in it.
+absl::Status KeptElsewhere(absl::string_view address);
+// That address; empty in every other status.
+std::string RedirectOf(const absl::Status& status);
+
+// Adds the trailing metadata that tells where the call belongs, if the status does. REQUIRES: as above.
+void AddRedirect(const absl::Status& status, grpc::CallbackServerContext* context);
 
 // Where a call in `state` is.
 Station StationOf(Job::State state);

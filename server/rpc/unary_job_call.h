@@ -146,6 +146,7 @@ class UnaryJobCall : public grpc::ServerUnaryReactor {
     if (!status.ok()) {
       const absl::Duration retry_after = RetryAfter(status, environment_.scheduler->RetryAfter());
       if (retry_after > absl::ZeroDuration()) AddRetryPushback(retry_after, context_);
+      AddRedirect(status, context_);
     }
     Finish(ToGrpcStatus(status));
   }

@@ -57,12 +57,21 @@ def workload_of(resources):
 def flags_of(resources):
     """What the server's flags are, as it reads them: the shared file first."""
     files = the("ConfigMap", resources, "tessera-flags")["data"]
-    named = [
-        re.fullmatch(r"--flagfile=/etc/tessera/(.*)", argument)[1] for argument in workload_of(resources)[2]["args"]
-    ]
-    text = "\n".join(files[name] for name in named)
-    text = text.replace("--flagfile=/etc/tessera/common.flags", files["common.flags"])
+    text = "\n".join(workload_of(resources)[2]["args"])
+    for _ in range(2):  # a file may name another one
+        text = re.sub(r"^--flagfile=/etc/tessera/(.*)$", lambda found: files[found[1]], text, flags=re.MULTILINE)
     return dict(re.findall(r"^--(\w+)=(.*)$", text, re.MULTILINE))
+
+
+def expanded(argument, resources, pod_name):
+    """An argument as the kubelet hands it to the container of that pod."""
+    workload, _, container = workload_of(resources)
+    fields = {"metadata.name": pod_name, "metadata.namespace": workload["metadata"]["namespace"]}
+    for variable in container.get("env", []):
+        value = fields[variable["valueFrom"]["fieldRef"]["fieldPath"]]
+        argument = argument.replace(f"$({variable['name']})", value)
+    assert "$(" not in argument
+    return argument
 
 
 def size(text):
@@ -128,7 +137,8 @@ def test_server_takes_the_flags_and_answers_the_probes(manifests, overlay, tmp_p
         less_memory = re.sub(r"\bpages=\d+", "pages=8", text)
         (tmp_path / name).write_text(less_memory.replace("/etc/tessera/", f"{tmp_path}/"))
     shipped = [
-        argument.replace("/etc/tessera/", f"{tmp_path}/") for argument in workload_of(manifests[overlay])[2]["args"]
+        expanded(argument, manifests[overlay], "tessera-0").replace("/etc/tessera/", f"{tmp_path}/")
+        for argument in workload_of(manifests[overlay])[2]["args"]
     ]
     server = (programs.BIN / "tessera-server", *shipped, *FOR_THIS_MACHINE)
     with programs.tessera_server(tmp_path, command=server) as started:
@@ -270,6 +280,24 @@ def test_pods_that_keep_sequences_have_names(manifests, overlay):
     assert (workload["kind"], "strategy" in workload["spec"]) == ("StatefulSet", False)
     assert workload["spec"]["serviceName"] == the("Service", manifests[overlay])["metadata"]["name"]
     assert "kv_profiles" in flags_of(manifests[overlay])
+
+
+@pytest.mark.parametrize("overlay", WITH_SEQUENCES)
+def test_pods_that_keep_sequences_know_each_other(manifests, overlay):
+    """By the names that the StatefulSet's headless Service gives them, and the port that it has."""
+    workload, _, container = workload_of(manifests[overlay])
+    service = the("Service", manifests[overlay])
+    domain = f"{workload['spec']['serviceName']}.{workload['metadata']['namespace']}.svc"
+    (port,) = [port["port"] for port in service["spec"]["ports"]]
+    flags = {}
+    for number in range(workload["spec"]["replicas"]):
+        pod = f"{workload['metadata']['name']}-{number}"
+        arguments = [expanded(argument, manifests[overlay], pod) for argument in container["args"]]
+        flags = dict(re.findall(r"^--(\w+)=(.*)$", "\n".join(arguments), re.MULTILINE))
+        assert flags["advertise"] == f"{pod}.{domain}:{port}"
+    before, last, after = re.fullmatch(r"(.*)\{0\.\.(\d+)\}(.*)", flags["peers"]).groups()
+    assert f"{before}N{after}" == f"{workload['metadata']['name']}-N.{domain}:{port}"
+    assert int(last) >= workload["spec"]["replicas"]
 
 
 @pytest.mark.parametrize("overlay", WITH_SEQUENCES)

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "client/cpp/tessera/redirect.h"
 #include "client/cpp/tessera/retry_after.h"
 #include "client/cpp/tessera/status_conversion.h"
 #include "proto/wire/attend_decode.h"
@@ -106,7 +107,8 @@ bool ExtendRpc::OnMessage(grpc::ByteBuffer* message) {
   if (status.ok()) {
     call->OnAnswer(*answer);
   } else {
-    call->OnFailure(WithRetryAfter(status, absl::Milliseconds(answer->status->retry_after_ms())));
+    call->OnFailure(WithRedirect(WithRetryAfter(status, absl::Milliseconds(answer->status->retry_after_ms())),
+                                 answer->status->redirect()));
   }
   return true;
 }

@@ -73,6 +73,13 @@ absl::StatusOr<v1::GetSequenceResponse> ResidentSequence::Get(absl::Duration tim
   return response;
 }
 
+std::string ResidentSequence::Detach() {
+  if (const std::shared_ptr<SequenceConnection> connection = connection_.lock(); !handle_.empty() && connection) {
+    --connection->sequences();
+  }
+  return std::exchange(handle_, {});
+}
+
 absl::Status ResidentSequence::Release(absl::Duration timeout) {
   const std::shared_ptr<SequenceConnection> connection = handle_.empty() ? nullptr : connection_.lock();
   if (connection == nullptr) return absl::OkStatus();

@@ -17,8 +17,8 @@ namespace tessera {
 
 class SequenceConnection;
 
-// Made by SequenceSession::Create, and by Fork. Stays on its server and on its connection. Movable, not copyable;
-// moving aside, threads may share it.
+// Made by SequenceSession::Create and Attach, and by Fork. Stays on its server and on its connection. Movable, not
+// copyable; moving aside, threads may share it.
 //
 // It lives on the server until it is released, or has not been used for its profile's lease_ms: every use renews the
 // lease. What is not there any more gives NOT_FOUND.
@@ -28,11 +28,11 @@ class ResidentSequence {
  public:
   ResidentSequence(ResidentSequence&& other) noexcept;
   ResidentSequence& operator=(ResidentSequence&& other) noexcept;
-  // Releases without waiting, unless Release has. Does nothing where the session has gone: the lease ends it then.
-  // REQUIRES, as do the calls below: not at the same time as the session's destructor.
+  // Releases without waiting, unless Release or Detach has let go of it. Does nothing where the session has gone: the
+  // lease ends it then. REQUIRES, as do the calls below: not at the same time as the session's destructor.
   ~ResidentSequence();
 
-  // Empty once released, or moved from.
+  // Empty once released, detached, or moved from.
   const std::string& handle() const { return handle_; }
   const v1::CacheProfile& profile() const { return *profile_; }
 
@@ -50,6 +50,10 @@ class ResidentSequence {
   // Ends the sequence. Calls under way on it are finished first. OK where it is not there any more. It is empty then,
   // whatever came of it.
   absl::Status Release(absl::Duration timeout = absl::ZeroDuration());
+
+  // Lets go of the sequence, which goes on, and returns its handle: whoever has that next, in this program or another,
+  // takes it up by SequenceSession::Attach within its lease. It is empty then.
+  std::string Detach();
 
  private:
   friend class SequenceSession;

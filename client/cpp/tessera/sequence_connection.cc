@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "client/cpp/tessera/channel.h"
+#include "client/cpp/tessera/redirect.h"
 #include "client/cpp/tessera/retry_after.h"
 #include "client/cpp/tessera/status_conversion.h"
 #include "proto/wire/attend_decode.h"
@@ -40,8 +41,9 @@ class SequenceConnection::UnaryExtend final : public ExtendCarrier, public std::
     const std::shared_ptr<ExtendOperation> call = self->call_;
     if (!status.ok()) {
       const absl::Duration retry_after = PushbackOf(self->context_);
+      const std::string redirect = RedirectIn(self->context_);
       self.reset();
-      call->OnFailure(WithRetryAfter(ToAbslStatus(status), retry_after));
+      call->OnFailure(WithRedirect(WithRetryAfter(ToAbslStatus(status), retry_after), redirect));
     } else {
       const absl::StatusOr<wire::DecodedExtendResponse> answer = wire::DecodeExtendResponse(self->response_);
       self.reset();
@@ -165,7 +167,8 @@ void SequenceConnection::Prepare(absl::Time deadline, grpc::ClientContext* conte
 
 absl::Status SequenceConnection::StatusOf(const grpc::ClientContext& context, const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  return WithRetryAfter(UnavailableIfCancelled(ToAbslStatus(status)), PushbackOf(context));
+  return WithRedirect(WithRetryAfter(UnavailableIfCancelled(ToAbslStatus(status)), PushbackOf(context)),
+                      RedirectIn(context));
 }
 
 }  // namespace tessera

@@ -37,7 +37,8 @@ class SequenceConnection {
   // Sends the call on its way: over the stream, or as an RPC of its own where the transport is unary.
   void Start(const std::shared_ptr<ExtendOperation>& call) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Makes a unary call of SequenceService and waits. The status has the server's pushback; CANCELLED is UNAVAILABLE.
+  // Makes a unary call of SequenceService and waits. The status has the server's pushback and redirect; CANCELLED is
+  // UNAVAILABLE.
   template <typename Request, typename Response>
   absl::Status Ask(grpc::Status (v1::SequenceService::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                    const Request& request, absl::Time deadline, Response* response) {

@@ -3,20 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/cpp/tessera/client_checks.h"
+#include "client/cpp/tessera/redirect.h"
 #include "client/cpp/tessera/retry_after.h"
 #include "client/cpp/tessera/sequence_connection.h"
+#include "proto/wire/server_id.h"
 
 namespace tessera {
 namespace {
 
-using Connections = std::vector<std::shared_ptr<SequenceConnection>>;
-
-int64_t Sequences(const Connections& server) {
+int64_t Sequences(const std::vector<std::shared_ptr<SequenceConnection>>& connections) {
   int64_t sequences = 0;
-  for (const std::shared_ptr<SequenceConnection>& connection : server) sequences += connection->sequences();
+  for (const std::shared_ptr<SequenceConnection>& connection : connections) sequences += connection->sequences();
   return sequences;
 }
 
@@ -36,18 +37,64 @@ absl::StatusOr<std::unique_ptr<SequenceSession>> SequenceSession::Connect(const 
     return absl::InvalidArgumentError("every_address: a sequence stays on its server; name the servers");
   }
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
-  std::vector<Server> servers;
-  for (const Endpoint& endpoint : *endpoints) {
-    Server& server = servers.emplace_back();
-    for (int i = 0; i < options.connections; ++i) {
-      server.push_back(std::make_shared<SequenceConnection>(endpoint, options));
-    }
-  }
+  std::vector<std::unique_ptr<Server>> servers;
+  for (const Endpoint& endpoint : *endpoints) servers.push_back(Open(endpoint, options));
   return std::unique_ptr<SequenceSession>(new SequenceSession(options, std::move(servers)));
 }
 
-SequenceSession::SequenceSession(const ClientOptions& options, std::vector<Server> servers)
+SequenceSession::SequenceSession(const ClientOptions& options, std::vector<std::unique_ptr<Server>> servers)
     : options_(options), servers_(std::move(servers)) {}
+
+std::unique_ptr<SequenceSession::Server> SequenceSession::Open(const Endpoint& endpoint, const ClientOptions& options) {
+  auto server = std::make_unique<Server>();
+  server->endpoint = endpoint;
+  for (int i = 0; i < options.connections; ++i) {
+    server->connections.push_back(std::make_shared<SequenceConnection>(endpoint, options));
+  }
+  return server;
+}
+
+const std::shared_ptr<SequenceConnection>& SequenceSession::LeastUsed(const Server& server) {
+  return *std::min_element(server.connections.begin(), server.connections.end(),
+                           [](const auto& a, const auto& b) { return a->sequences() < b->sequences(); });
+}
+
+std::vector<const SequenceSession::Server*> SequenceSession::Known() const {
+  std::vector<const Server*> known;
+  for (const std::unique_ptr<Server>& server : servers_) known.push_back(server.get());
+  absl::MutexLock lock(&mutex_);
+  for (const std::unique_ptr<Server>& server : redirected_) known.push_back(server.get());
+  return known;
+}
+
+const SequenceSession::Server* SequenceSession::HomeOf(const SequenceConnection* connection) const {
+  const auto has = [connection](const std::unique_ptr<Server>& server) {
+    return std::any_of(server->connections.begin(), server->connections.end(),
+                       [connection](const auto& one) { return one.get() == connection; });
+  };
+  const auto found = std::find_if(servers_.begin(), servers_.end(), has);
+  if (found != servers_.end()) return found->get();
+  absl::MutexLock lock(&mutex_);
+  const auto redirected = std::find_if(redirected_.begin(), redirected_.end(), has);
+  return redirected == redirected_.end() ? nullptr : redirected->get();
+}
+
+absl::StatusOr<const SequenceSession::Server*> SequenceSession::ServerAt(const std::string& address) {
+  const absl::StatusOr<std::vector<Endpoint>> endpoints = ParseTarget(address, options_);
+  if (!endpoints.ok() || endpoints->size() != 1 || absl::StartsWith(address, "unix") ||
+      absl::StrContains(address, '/')) {
+    return absl::InternalError("the server names no host and port as the place of the sequence");
+  }
+  for (const Server* server : Known()) {
+    if (server->endpoint == endpoints->front()) return server;
+  }
+  std::unique_ptr<Server> opened = Open(endpoints->front(), options_);
+  absl::MutexLock lock(&mutex_);
+  for (const std::unique_ptr<Server>& server : redirected_) {
+    if (server->endpoint == opened->endpoint) return server.get();
+  }
+  return redirected_.emplace_back(std::move(opened)).get();
+}
 
 SequenceSession::~SequenceSession() {
   std::vector<std::shared_ptr<ExtendOperation>> operations;
@@ -58,12 +105,13 @@ SequenceSession::~SequenceSession() {
   }
   for (const std::shared_ptr<ExtendOperation>& operation : operations) operation->Cancel();
   operations.clear();
-  for (const Server& server : servers_) {
-    for (const std::shared_ptr<SequenceConnection>& connection : server) connection->HalfClose();
+  const std::vector<const Server*> servers = Known();
+  for (const Server* server : servers) {
+    for (const std::shared_ptr<SequenceConnection>& connection : server->connections) connection->HalfClose();
   }
   const absl::Time deadline = absl::Now() + SequenceConnection::kGoodbyeTimeout;
-  for (const Server& server : servers_) {
-    for (const std::shared_ptr<SequenceConnection>& connection : server) connection->Close(deadline);
+  for (const Server* server : servers) {
+    for (const std::shared_ptr<SequenceConnection>& connection : server->connections) connection->Close(deadline);
   }
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &SequenceSession::Idle));
@@ -74,18 +122,18 @@ absl::StatusOr<std::vector<ResidentSequence>> SequenceSession::Create(absl::stri
   v1::CreateSequencesRequest request;
   request.set_profile(std::string(profile));
   request.set_count(count);
-  const absl::Time deadline = servers_.front().front()->DeadlineAfter(timeout);
+  const absl::Time deadline = servers_.front()->connections.front()->DeadlineAfter(timeout);
   absl::Status refusal;  // of the server that may be asked again soonest
   int attempt = 1;
   do {
     refusal = absl::OkStatus();
     std::vector<const Server*> candidates;
-    for (const Server& server : servers_) candidates.push_back(&server);
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Server* a, const Server* b) { return Sequences(*a) < Sequences(*b); });
+    for (const std::unique_ptr<Server>& server : servers_) candidates.push_back(server.get());
+    std::stable_sort(candidates.begin(), candidates.end(), [](const Server* a, const Server* b) {
+      return Sequences(a->connections) < Sequences(b->connections);
+    });
     for (const Server* server : candidates) {
-      const std::shared_ptr<SequenceConnection>& connection = *std::min_element(
-          server->begin(), server->end(), [](const auto& a, const auto& b) { return a->sequences() < b->sequences(); });
+      const std::shared_ptr<SequenceConnection>& connection = LeastUsed(*server);
       v1::CreateSequencesResponse response;
       const absl::Status status =
           connection->Ask(&v1::SequenceService::Stub::CreateSequences, request, deadline, &response);
@@ -105,30 +153,62 @@ absl::StatusOr<std::vector<ResidentSequence>> SequenceSession::Create(absl::stri
   return refusal;
 }
 
+absl::StatusOr<ResidentSequence> SequenceSession::AttachFrom(const Server& server, const std::string& handle,
+                                                             absl::Time deadline) {
+  const std::shared_ptr<SequenceConnection>& connection = LeastUsed(server);
+  v1::GetSequenceRequest request;
+  request.set_sequence(handle);
+  v1::GetSequenceResponse response;
+  if (absl::Status status = connection->Ask(&v1::SequenceService::Stub::GetSequence, request, deadline, &response);
+      !status.ok()) {
+    return status;
+  }
+  auto profile = std::make_shared<const v1::CacheProfile>(std::move(*response.mutable_profile()));
+  return ResidentSequence(connection, handle, std::move(profile));
+}
+
+absl::StatusOr<ResidentSequence> SequenceSession::Attach(const std::string& handle, absl::Duration timeout) {
+  const absl::Time deadline = servers_.front()->connections.front()->DeadlineAfter(timeout);
+  std::vector<const Server*> candidates = Known();
+  const auto named = std::find_if(candidates.begin(), candidates.end(), [&](const Server* server) {
+    return absl::StartsWith(handle, wire::ServerId(server->endpoint.target));
+  });
+  if (named != candidates.end()) candidates = {*named};
+  absl::StatusOr<ResidentSequence> attached = absl::NotFoundError("there is no server to ask");
+  for (const Server* server : candidates) {
+    attached = AttachFrom(*server, handle, deadline);
+    if (const std::string address = RedirectAddress(attached.status()); !address.empty()) {
+      const absl::StatusOr<const Server*> home = ServerAt(address);
+      if (!home.ok()) return home.status();
+      return AttachFrom(**home, handle, deadline);
+    }
+    if (attached.ok() || !(absl::IsNotFound(attached.status()) || absl::IsUnavailable(attached.status()))) break;
+  }
+  return attached;
+}
+
 absl::StatusOr<std::shared_ptr<SequenceConnection>> SequenceSession::Route(const ExtendCall& call) const {
   const Server* home = nullptr;
   std::shared_ptr<SequenceConnection> first;
   for (size_t i = 0; i < call.steps.size(); ++i) {
     const std::shared_ptr<SequenceConnection> connection = call.steps[i].sequence->connection_.lock();
-    const auto has = [&](const Server& server) {
-      return std::find(server.begin(), server.end(), connection) != server.end();
-    };
-    if (home != nullptr) {
-      if (has(*home)) continue;
+    if (home != nullptr && connection == first) continue;
+    const Server* const server = HomeOf(connection.get());
+    if (home == nullptr) {
+      if (server == nullptr) {
+        return absl::InvalidArgumentError(absl::StrCat("step ", i, ": its sequence is not of this session"));
+      }
+      home = server;
+      first = connection;
+    } else if (server != home) {
       return absl::InvalidArgumentError(absl::StrCat("step ", i, ": its sequence is not where step 0's is"));
     }
-    const auto found = std::find_if(servers_.begin(), servers_.end(), has);
-    if (found == servers_.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("step ", i, ": its sequence is not of this session"));
-    }
-    home = &*found;
-    first = connection;
   }
   return first;
 }
 
 CallHandle SequenceSession::ExtendAsync(const ExtendCall& call, ExtendCallback callback) {
-  return Start(call, servers_.front().front()->DeadlineAfter(call.timeout), std::move(callback));
+  return Start(call, servers_.front()->connections.front()->DeadlineAfter(call.timeout), std::move(callback));
 }
 
 CallHandle SequenceSession::Start(const ExtendCall& call, absl::Time deadline, ExtendCallback callback) {
@@ -158,7 +238,7 @@ CallHandle SequenceSession::Start(const ExtendCall& call, absl::Time deadline, E
 }
 
 absl::StatusOr<ExtendReply> SequenceSession::Extend(const ExtendCall& call) {
-  const absl::Time deadline = servers_.front().front()->DeadlineAfter(call.timeout);
+  const absl::Time deadline = servers_.front()->connections.front()->DeadlineAfter(call.timeout);
   for (int attempts = 1;; ++attempts) {
     absl::StatusOr<ExtendReply> reply;
     absl::Notification done;

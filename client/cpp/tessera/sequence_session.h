@@ -22,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/cpp/tessera/attend_call.h"
+#include "client/cpp/tessera/endpoint.h"
 #include "client/cpp/tessera/extend_call.h"
 #include "client/cpp/tessera/extend_operation.h"
 #include "client/cpp/tessera/options.h"
@@ -52,6 +53,12 @@ class SequenceSession {
   absl::StatusOr<std::vector<ResidentSequence>> Create(absl::string_view profile, uint32_t count = 1,
                                                        absl::Duration timeout = absl::ZeroDuration());
 
+  // The sequence of a handle that some session has detached. It stays on its server: the one of the target's that the
+  // handle names (it is advertised as the target spells it), or else whichever of them keeps the sequence or knows who
+  // does. That one is followed, once, also to a server that is not the target's, which the session connects to then
+  // with the same options. NOT_FOUND where nobody asked keeps the sequence; UNAVAILABLE where none can be asked.
+  absl::StatusOr<ResidentSequence> Attach(const std::string& handle, absl::Duration timeout = absl::ZeroDuration());
+
   // Returns at once. `callback` runs exactly once, on a thread of gRPC's or of the session's, possibly before this
   // returns; it must not block. It runs only when nobody reads or writes the call's tensors any more.
   //
@@ -71,22 +78,36 @@ class SequenceSession {
   absl::StatusOr<ExtendReply> Extend(const ExtendCall& call);
 
  private:
-  // Connections to one server.
-  using Server = std::vector<std::shared_ptr<SequenceConnection>>;
+  struct Server {
+    Endpoint endpoint;
+    std::vector<std::shared_ptr<SequenceConnection>> connections;
+  };
 
-  SequenceSession(const ClientOptions& options, std::vector<Server> servers);
+  SequenceSession(const ClientOptions& options, std::vector<std::unique_ptr<Server>> servers);
 
   // ExtendAsync, with a deadline.
   CallHandle Start(const ExtendCall& call, absl::Time deadline, ExtendCallback callback);
+  static std::unique_ptr<Server> Open(const Endpoint& endpoint, const ClientOptions& options);
+  // The one with the fewest sequences.
+  static const std::shared_ptr<SequenceConnection>& LeastUsed(const Server& server);
+  // The target's servers, and then those that redirects have named.
+  std::vector<const Server*> Known() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The server that the connection is to; null where it is not this session's.
+  const Server* HomeOf(const SequenceConnection* connection) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // A sequence by its handle, from that server.
+  absl::StatusOr<ResidentSequence> AttachFrom(const Server& server, const std::string& handle, absl::Time deadline);
+  // The server that a redirect names, connected to where it is new. INTERNAL where that is no "host:port".
+  absl::StatusOr<const Server*> ServerAt(const std::string& address) ABSL_LOCKS_EXCLUDED(mutex_);
   // The connection that all steps of the call can go over. INVALID_ARGUMENT where there is none.
   absl::StatusOr<std::shared_ptr<SequenceConnection>> Route(const ExtendCall& call) const;
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return operations_.empty(); }
 
   const ClientOptions options_;
   TimerQueue timers_;
-  const std::vector<Server> servers_;
+  const std::vector<std::unique_ptr<Server>> servers_;  // the target's
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
+  std::vector<std::unique_ptr<Server>> redirected_ ABSL_GUARDED_BY(mutex_);  // known by redirects; stay to the end
   absl::flat_hash_map<uint64_t, std::shared_ptr<ExtendOperation>> operations_ ABSL_GUARDED_BY(mutex_);
   uint64_t started_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -585,7 +585,10 @@ type CallStatus struct {
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// When the call may be tried again, in milliseconds; 0 is unset. Comes with RESOURCE_EXHAUSTED
 	// and UNAVAILABLE.
-	RetryAfterMs  uint32 `protobuf:"varint,3,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	RetryAfterMs uint32 `protobuf:"varint,3,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// Of calls on sequences: "host:port" of the server that keeps them, where that is another one of the same set
+	// (SequenceService). Nothing has been done here; the call belongs there. Comes with NOT_FOUND.
+	Redirect      string `protobuf:"bytes,4,opt,name=redirect,proto3" json:"redirect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -639,6 +642,13 @@ func (x *CallStatus) GetRetryAfterMs() uint32 {
 		return x.RetryAfterMs
 	}
 	return 0
+}
+
+func (x *CallStatus) GetRedirect() string {
+	if x != nil {
+		return x.Redirect
+	}
+	return ""
 }
 
 // One message of the answers. For each call: first one with `result` (only where it is OK), then
@@ -770,12 +780,13 @@ const file_tessera_v1_attention_proto_rawDesc = "" +
 	"\x06stripe\x18\x04 \x01(\v2\x12.tessera.v1.StripeR\x06stripe\x12\x16\n" +
 	"\x06cancel\x18\x05 \x01(\bR\x06cancel\x12%\n" +
 	"\x0epayload_offset\x18\x06 \x01(\x04R\rpayloadOffset\x12\x18\n" +
-	"\apayload\x18\x0f \x01(\fR\apayload\"`\n" +
+	"\apayload\x18\x0f \x01(\fR\apayload\"|\n" +
 	"\n" +
 	"CallStatus\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12$\n" +
-	"\x0eretry_after_ms\x18\x03 \x01(\rR\fretryAfterMs\"\xc9\x01\n" +
+	"\x0eretry_after_ms\x18\x03 \x01(\rR\fretryAfterMs\x12\x1a\n" +
+	"\bredirect\x18\x04 \x01(\tR\bredirect\"\xc9\x01\n" +
 	"\x14AttendStreamResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x120\n" +
 	"\x06result\x18\x02 \x01(\v2\x18.tessera.v1.AttendResultR\x06result\x12.\n" +

@@ -976,7 +976,8 @@ func (*TruncateSequenceResponse) Descriptor() ([]byte, []int) {
 	return file_tessera_v1_sequence_proto_rawDescGZIP(), []int{13}
 }
 
-// Handles that are not good are passed over, so that a release may be sent again.
+// Handles that are not good are passed over, so that a release may be sent again. NOT_FOUND with a redirect, once the
+// others are released, where a peer's is among them.
 type ReleaseSequencesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Handles.

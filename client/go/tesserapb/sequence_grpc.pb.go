@@ -40,6 +40,11 @@ const (
 // A sequence is named by a handle: opaque bytes, not to be guessed, good until the sequence is released, its lease ends,
 // or the server does. A handle that is unknown, stale or another tenant's gives NOT_FOUND, the same for all three. Every
 // use renews the lease.
+//
+// A sequence stays on its server, and the first 8 bytes of a handle name that: the FNV-1a hash, 64 bits, little-endian,
+// of the "host:port" that it is advertised under; 0 of one that is not. So a client that knows several servers finds the
+// right one. Another one that knows the address (it is among its peers) gives NOT_FOUND with that address, in the
+// trailing metadata `tessera-redirect` or in CallStatus.redirect, whatever the rest of the handle says.
 type SequenceServiceClient interface {
 	// Makes empty sequences, all or none.
 	CreateSequences(ctx context.Context, in *CreateSequencesRequest, opts ...grpc.CallOption) (*CreateSequencesResponse, error)
@@ -153,6 +158,11 @@ func (c *sequenceServiceClient) GetSequence(ctx context.Context, in *GetSequence
 // A sequence is named by a handle: opaque bytes, not to be guessed, good until the sequence is released, its lease ends,
 // or the server does. A handle that is unknown, stale or another tenant's gives NOT_FOUND, the same for all three. Every
 // use renews the lease.
+//
+// A sequence stays on its server, and the first 8 bytes of a handle name that: the FNV-1a hash, 64 bits, little-endian,
+// of the "host:port" that it is advertised under; 0 of one that is not. So a client that knows several servers finds the
+// right one. Another one that knows the address (it is among its peers) gives NOT_FOUND with that address, in the
+// trailing metadata `tessera-redirect` or in CallStatus.redirect, whatever the rest of the handle says.
 type SequenceServiceServer interface {
 	// Makes empty sequences, all or none.
 	CreateSequences(context.Context, *CreateSequencesRequest) (*CreateSequencesResponse, error)

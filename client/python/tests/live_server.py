@@ -10,10 +10,10 @@ from types import TracebackType
 
 
 class LiveServer:
-    """On free ports of the loopback, for as long as the `with` lasts."""
+    """On free ports of the loopback, unless `listen` names one, for as long as the `with` lasts."""
 
-    def __init__(self, binary: str, *flags: str) -> None:
-        ports = ["--listen=127.0.0.1:0", "--metrics_address=127.0.0.1:0"]
+    def __init__(self, binary: str, *flags: str, listen: str = "127.0.0.1:0") -> None:
+        ports = [f"--listen={listen}", "--metrics_address=127.0.0.1:0"]
         self._process = subprocess.Popen(
             [binary, *ports, "--backend=cpu", "--drain_grace=0s", "--log_level=warning", *flags], stdout=subprocess.PIPE
         )
@@ -23,7 +23,7 @@ class LiveServer:
         if not line:
             raise RuntimeError(f"{binary} ended with {self._process.wait()} before it served")
         serving = json.loads(line)
-        self.target = f"127.0.0.1:{serving['grpc_port']}"
+        self.target = f"{listen.partition(':')[0]}:{serving['grpc_port']}"
         self.metrics_url = f"http://127.0.0.1:{serving['metrics_port']}/metrics"
 
     def __enter__(self) -> LiveServer:

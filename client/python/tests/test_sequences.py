@@ -190,5 +190,3 @@ def test_arguments_that_cannot_be_right(keeper: LiveServer, rng: np.random.Gener
                 sequence.extend(layer, *arrays)
         with pytest.raises(ValueError, match="no steps"):
             client.extend([])
-    with tessera.Client(keeper.target, every_address=True) as spread, pytest.raises(ValueError, match="every_address"):
-        spread.create_sequences("small")

@@ -32,7 +32,7 @@ int64_t SoakLedger::operations() const {
 
 void SoakLedger::Publish(int worker, const std::string& handle) {
   std::array<uint64_t, kHandleWords> words;
-  ABSL_RAW_CHECK(handle.size() == sizeof(words), "handles are 24 bytes");
+  ABSL_RAW_CHECK(handle.size() == sizeof(words), "handles are 32 bytes");
   std::memcpy(words.data(), handle.data(), sizeof(words));
   for (size_t i = 0; i < kHandleWords; ++i) handles_[static_cast<size_t>(worker)][i] = words[i];
 }

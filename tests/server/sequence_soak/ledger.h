@@ -61,7 +61,7 @@ class SoakLedger {
   std::optional<std::string> Published(int worker) const;
 
  private:
-  static constexpr size_t kHandleWords = 3;
+  static constexpr size_t kHandleWords = 4;
 
   std::array<std::atomic<int64_t>, static_cast<size_t>(SoakOutcome::kCount)> counts_;
   std::array<std::array<std::atomic<uint64_t>, kHandleWords>, kMostWorkers> handles_;

@@ -6,20 +6,22 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from types import TracebackType
 from typing import Any
 
 import grpc
 import numpy.typing as npt
-from google.protobuf.message import Message
 
 from tessera import dtypes, errors
 from tessera.call import AttendCall, Attention
 from tessera.connections import Connections, Generation
 from tessera.deadlines import Deadlines
 from tessera.extend_stream import ExtendStream
+from tessera.homes import NO_SERVER_ID, Homes
 from tessera.options import Priority, Window
 from tessera.pending import PendingAttention
+from tessera.retry import remaining
 from tessera.security import FilePath, Tls
 from tessera.sequences import ExtendCall, Extension, ResidentSequence, Step, to_profile
 from tessera.transfer import Transfer
@@ -94,6 +96,7 @@ class Client:
         self._largest_message: int | None = None  # guarded by _lock; None: the server has not been asked
         self._transfers: set[Transfer] = set()  # guarded by _lock; those not done
         self._extend_streams: set[ExtendStream] = set()  # guarded by _lock; those not ended
+        self._homes: Homes[Client] = Homes(self._connect_to)
 
     def attend(
         self,
@@ -192,15 +195,25 @@ class Client:
         ]
 
     def create_sequences(self, profile: str, count: int = 1, *, timeout: float | None = None) -> list[ResidentSequence]:
-        """Empty sequences under a profile that the server declares. They live on one server: not with every_address."""
-        if self._transport.every_address:
-            raise ValueError("sequences live on one server; every_address must be False")
+        """Empty sequences under a profile that the server declares, all on one server. With every_address the servers
+        must know each other (--advertise, --peers); FailedPreconditionError where they do not say who they are.
+        """
         request = sequence_pb2.CreateSequencesRequest(profile=profile, count=count)
         answer = sequence_pb2.CreateSequencesResponse.FromString(
-            self._ask_sequences("CreateSequences", request, timeout)
+            self._ask(SEQUENCE_SERVICE + "CreateSequences", request.SerializeToString(), timeout)
         )
+        if self._transport.every_address and any(handle.startswith(NO_SERVER_ID) for handle in answer.sequences):
+            raise errors.FailedPreconditionError("every_address: the servers must be advertised to keep sequences")
         shape = to_profile(answer.profile)
         return [ResidentSequence(self, handle, shape) for handle in answer.sequences]
+
+    def attach_sequence(self, handle: bytes, *, timeout: float | None = None) -> ResidentSequence:
+        """The sequence of a handle that any client, in any program, has of it (ResidentSequence.handle). It is on the
+        target's server, or on one that this one knows of. NotFoundError where it is not there.
+        """
+        request = sequence_pb2.GetSequenceRequest(sequence=handle)
+        answer = self._ask_home("GetSequence", [handle], request.SerializeToString(), timeout)
+        return ResidentSequence(self, handle, to_profile(sequence_pb2.GetSequenceResponse.FromString(answer).profile))
 
     def extend(
         self,
@@ -216,9 +229,11 @@ class Client:
     ) -> Extension:
         """Steps on resident sequences, done as a whole or not at all. Blocks; raises as attend does.
 
-        Options are those of attend, but that steps are causal unless they say otherwise. Calls are not tried again: one
-        whose answer was lost may have been done. Sequence.info says how long its layers are.
+        Options are those of attend, but that steps are causal unless they say otherwise. All sequences of a call are on
+        one server. Calls are not tried again: one whose answer was lost may have been done. Sequence.info says how long
+        its layers are.
         """
+        steps = list(steps)
         call = ExtendCall(
             steps,
             causal=causal,
@@ -228,12 +243,21 @@ class Client:
             return_lse=return_lse,
             priority=priority,
         )
-        return call.parse(self._ask(SEQUENCE_SERVICE + "Extend", call.serialize(), timeout))
+        handles = [step.sequence.handle for step in steps]
+        return call.parse(self._ask_home("Extend", handles, call.serialize(), timeout))
 
-    def extend_stream(self, *, timeout: float | None = None) -> ExtendStream:
+    def extend_stream(self, at: ResidentSequence | None = None, *, timeout: float | None = None) -> ExtendStream:
         """A stream of its own for steps that are sent ahead, without waiting for each other's answers. Close it, or use
         it in `with`. Asks the server first how many calls it takes on one, which may take `timeout`.
+
+        at: a sequence whose server the stream goes to; None: the target. Steps on sequences of other servers fail with
+            NotFoundError.
         """
+        if at is not None:
+            at.info(timeout=timeout)  # finds out which server it is
+            home = self._homes.of(at.handle)
+            if home is not None:
+                return home.extend_stream(timeout=timeout)
         max_calls = max(1, self.server_info(timeout=timeout).limits.max_stream_calls)
         with self._lock:
             generation = self._take()
@@ -301,6 +325,7 @@ class Client:
         self._deadlines.close()
         for channel in self._connections.all():
             channel.close()
+        self._homes.close()
 
     def __enter__(self) -> Client:
         return self
@@ -397,8 +422,29 @@ class Client:
             rpc.cancel()
             raise
 
-    def _ask_sequences(self, method: str, request: Message, timeout: float | None) -> bytes:
-        return self._ask(SEQUENCE_SERVICE + method, request.SerializeToString(), timeout)
+    def _ask_home(self, method: str, handles: Sequence[bytes], request: bytes, timeout: float | None) -> bytes:
+        """As _ask, of SequenceService, at the server of the handles' sequences. A redirect is followed, once."""
+        limit = self._transport.limit(timeout)
+        deadline = None if limit is None else time.monotonic() + limit
+        try:
+            return self._home(handles)._ask(SEQUENCE_SERVICE + method, request, limit)
+        except errors.NotFoundError as error:
+            if error.redirect is None:
+                raise
+            self._homes.follow(error.redirect)
+        return self._home(handles)._ask(SEQUENCE_SERVICE + method, request, remaining(deadline))
+
+    def _home(self, handles: Sequence[bytes]) -> Client:
+        """Whoever goes to the server of all these sequences, as far as is known."""
+        homes = {self._homes.of(handle) or self for handle in handles}
+        if len(homes) > 1:
+            raise ValueError("the sequences of a call must be on one server")
+        return homes.pop()
+
+    def _connect_to(self, address: str) -> Client:
+        """A client like this one, of the one server at `address`."""
+        own = {field.name: getattr(self._transport, field.name) for field in fields(self._transport)}
+        return Client(**{**own, "target": address, "every_address": False})
 
     def _start(self, method: str, request: bytes, timeout: float | None) -> Any:
         """A unary call under way: gRPC's Call and Future of the answer."""

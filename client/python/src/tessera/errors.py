@@ -13,13 +13,22 @@ class Error(Exception):
 
     code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
 
-    def __init__(self, message: str, *, code: grpc.StatusCode | None = None, retry_after: float | None = None):
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: grpc.StatusCode | None = None,
+        retry_after: float | None = None,
+        redirect: str | None = None,
+    ):
         super().__init__(message)
         if code is not None:
             self.code = code
         self.message = message
         # Seconds after which the server expects to have room; None where it did not say.
         self.retry_after = retry_after
+        # "host:port" of the server that keeps the sequence which the one asked does not; None where it did not say.
+        self.redirect = redirect
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"
@@ -118,9 +127,11 @@ _MILLISECONDS = re.compile("[0-9]{1,10}")
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
 
-def from_status(code: grpc.StatusCode, message: str, retry_after: float | None = None) -> Error:
+def from_status(
+    code: grpc.StatusCode, message: str, retry_after: float | None = None, redirect: str | None = None
+) -> Error:
     """The exception of a status that is not OK."""
-    return _CLASSES.get(code, Error)(message, code=code, retry_after=retry_after)
+    return _CLASSES.get(code, Error)(message, code=code, retry_after=retry_after, redirect=redirect)
 
 
 def by_server(error: Error) -> Error:
@@ -132,17 +143,19 @@ def by_server(error: Error) -> Error:
     return UnavailableError(f"the server has cancelled the call: {error.message}", retry_after=error.retry_after)
 
 
-def from_number(code: int, message: str, retry_after: float | None = None) -> Error:
+def from_number(code: int, message: str, retry_after: float | None = None, redirect: str | None = None) -> Error:
     """As from_status, for a google.rpc.Code value; unknown values become UNKNOWN."""
-    return from_status(_CODES.get(code, grpc.StatusCode.UNKNOWN), message, retry_after)
+    return from_status(_CODES.get(code, grpc.StatusCode.UNKNOWN), message, retry_after, redirect)
 
 
 def from_rpc(error: grpc.RpcError) -> Error:
-    """The exception of a failed RPC, sync or asyncio, with the server's pushback if it sent one."""
+    """The exception of a failed RPC, sync or asyncio, with the server's pushback and redirect if it sent them."""
     failed: Any = error  # what gRPC raises is also a Call, which its types do not say
-    retry_after = None
+    retry_after = redirect = None
     for key, value in failed.trailing_metadata() or ():
         # A number below 0, or none at all, forbids to try again; it names no time.
         if key == "grpc-retry-pushback-ms" and _MILLISECONDS.fullmatch(value):
             retry_after = int(value) / 1000
-    return from_status(failed.code(), failed.details() or "", retry_after)
+        elif key == "tessera-redirect":
+            redirect = value
+    return from_status(failed.code(), failed.details() or "", retry_after, redirect)

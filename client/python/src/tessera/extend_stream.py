@@ -195,7 +195,7 @@ def _outcome(
     status = response.status
     if status.code != 0:
         retry_after = status.retry_after_ms / 1000 if status.retry_after_ms else None
-        return errors.from_number(status.code, status.message, retry_after)
+        return errors.from_number(status.code, status.message, retry_after, status.redirect or None)
     try:
         return call.extension(response.result, payloads)
     except errors.InternalError as error:

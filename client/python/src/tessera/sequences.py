@@ -85,7 +85,11 @@ class Extension:
 
 
 class ResidentSequence:
-    """A sequence on the server. `with` releases it at the end. Threads may share it; steps on it are done in order."""
+    """A sequence on the server. `with` releases it at the end. Threads may share it; steps on it are done in order.
+
+    It stays on its server. Calls go there wherever the client's target leads: where another server answers, and says
+    which one keeps the sequence, the call is made there, as are the next ones.
+    """
 
     def __init__(self, client: Client, handle: bytes, profile: Profile) -> None:
         self._client = client
@@ -107,7 +111,7 @@ class ResidentSequence:
     def fork(self, length: int | None = None, *, timeout: float | None = None) -> ResidentSequence:
         """A new sequence that begins as this one, or as its first `length` tokens, and shares its memory."""
         request = sequence_pb2.ForkSequenceRequest(sequence=self.handle, length=length)
-        answer = self._client._ask_sequences("ForkSequence", request, timeout)
+        answer = self._client._ask_home("ForkSequence", [self.handle], request.SerializeToString(), timeout)
         return ResidentSequence(
             self._client, sequence_pb2.ForkSequenceResponse.FromString(answer).sequence, self.profile
         )
@@ -115,20 +119,20 @@ class ResidentSequence:
     def truncate(self, length: int, *, timeout: float | None = None) -> None:
         """Keeps the first `length` tokens of every layer."""
         request = sequence_pb2.TruncateSequenceRequest(sequence=self.handle, length=length)
-        self._client._ask_sequences("TruncateSequence", request, timeout)
+        self._client._ask_home("TruncateSequence", [self.handle], request.SerializeToString(), timeout)
 
     def info(self, *, timeout: float | None = None) -> SequenceInfo:
         """How long it is, and for how long it will be there. Renews the lease, as every use does."""
         request = sequence_pb2.GetSequenceRequest(sequence=self.handle)
         answer = sequence_pb2.GetSequenceResponse.FromString(
-            self._client._ask_sequences("GetSequence", request, timeout)
+            self._client._ask_home("GetSequence", [self.handle], request.SerializeToString(), timeout)
         )
         return SequenceInfo(lengths=list(answer.lengths), pages=answer.pages, expires_in=answer.expires_in_ms / 1000)
 
     def release(self, *, timeout: float | None = None) -> None:
         """Ends the sequence. Does nothing where it is not there any more."""
         request = sequence_pb2.ReleaseSequencesRequest(sequences=[self.handle])
-        self._client._ask_sequences("ReleaseSequences", request, timeout)
+        self._client._ask_home("ReleaseSequences", [self.handle], request.SerializeToString(), timeout)
 
     def __enter__(self) -> ResidentSequence:
         return self

@@ -1,6 +1,5 @@
 // Steps: what they set aside, and how they end.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -174,16 +173,18 @@ void SequenceCache::ListPages(StepState& step) {
     total += pages - use.sequence->listed_pages;
     use.sequence->listed_pages = pages;
   }
-  step.page_numbers.reserve(total);
+  step.page_numbers.resize(total);
+  size_t next = 0;
   step.ranges.reserve(step.uses.size());
   for (const StepState::Use& use : step.uses) {
     Sequence& sequence = *use.sequence;
     if (sequence.listed_pages > 0) {  // its first entry with pages
       const std::vector<PageRef>& table =
           sequence.changing == &step ? step.changes[sequence.change].table : sequence.table;
-      sequence.list_begin = step.page_numbers.size();
-      std::transform(table.begin(), table.begin() + std::exchange(sequence.listed_pages, 0),
-                     std::back_inserter(step.page_numbers), [](PageRef page) { return page.number(); });
+      const size_t listed = std::exchange(sequence.listed_pages, 0);
+      sequence.list_begin = std::exchange(next, next + listed);
+      std::transform(table.begin(), table.begin() + listed, step.page_numbers.begin() + sequence.list_begin,
+                     [](PageRef page) { return page.number(); });
     }
     const int64_t before = sequence.lengths[use.layer];
     const size_t pages = pages_of(use);

@@ -212,18 +212,25 @@ class CudaPagedBackend final : public GpuPagedBackend {
 
   absl::Status Append(const PagedParams& params, const std::vector<PagedEntry>& entries, unsigned char* device,
                       cudaStream_t stream) const {
-    Table table;
-    table.Add(entries);
-    const absl::Status status = table.Upload(device, stream);
-    if (!status.ok()) return status;
     PagedLaunch launch = LaunchOf(params);
-    launch.entries = reinterpret_cast<const PagedEntry*>(device);
+    const bool carried = entries.size() <= paged::kCarriedEntries;
+    if (carried) {
+      std::copy(entries.begin(), entries.end(), launch.carried);
+    } else {
+      Table table;
+      table.Add(entries);
+      const absl::Status status = table.Upload(device, stream);
+      if (!status.ok()) return status;
+      launch.entries = reinterpret_cast<const PagedEntry*>(device);
+    }
     launch.entry_count = static_cast<uint32_t>(entries.size());
     int64_t most_rows = 0;
     for (const PagedEntry& entry : entries) most_rows = std::max<int64_t>(most_rows, entry.append_len);
     launch.item_count = static_cast<uint32_t>(
         std::min<int64_t>(most_rows * params.attention.kv_heads, std::numeric_limits<int32_t>::max()));
-    return ToStatus(paged::AppendKernelFor(params)(launch, overlap_, stream), "launching the append kernel");
+    // Without a table the kernel before it is the caller's, whose end it awaits.
+    return ToStatus(paged::AppendKernelFor(params)(launch, overlap_ && !carried, stream),
+                    "launching the append kernel");
   }
 
   absl::Status Attend(const PagedParams& params, RowPath path, const PagedPlan& plan, const AttendTable& table,

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kRowKernelThreads) AppendKernel(const __grid_c
   ptx::GridDependencyLaunch();  // what is gathered next is mostly there already
 #endif
   constexpr int kWarps = kRowKernelThreads / 32;
-  const PagedEntry& entry = launch.entries[blockIdx.x];
+  const PagedEntry& entry = launch.entries != nullptr ? launch.entries[blockIdx.x] : launch.carried[blockIdx.x];
   const int64_t rows = int64_t{entry.append_len} * launch.kv_heads;
   const int64_t step = int64_t{gridDim.y} * kWarps;
   for (int64_t i = int64_t{blockIdx.y} * kWarps + threadIdx.x / 32; i < rows; i += step) {

@@ -53,7 +53,7 @@ RULES = {
     "server/scheduler": {"absl", "server/clock"},
     "server/request": {"absl", "kernels", "server/cache", "server/clock", "server/memory", "server/scheduler"},
     "server/device": {"absl", "kernels", "kernels/cpu", "server/clock", "server/memory", "server/region"},
-    "server/device/cuda": {"absl", "cuda", "kernels", "kernels/cuda", "server/device", "server/memory", "server/region"},
+    "server/device/cuda": {"absl", "cuda", "kernels", "kernels/cpu", "kernels/cuda", "server/device", "server/memory", "server/region"},
     "server/engine": {"absl", "kernels", "server/clock", "server/memory", "server/scheduler", "server/request", "server/device"},
     "server/metrics": {"absl", "prometheus"},
     "server/rpc": {"absl", "grpc", "proto", "proto/wire", "kernels", "server/cache", "server/clock", "server/credentials", "server/memory", "server/region", "server/scheduler", "server/request", "server/metrics"},

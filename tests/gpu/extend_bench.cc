@@ -2,7 +2,8 @@
 // row, or a chunk of rows, to each sequence and attends. Prints JSON lines.
 //
 // `other_us` is what a step takes beside its kernel: from the call to its return, less the device's time between the
-// copies. Then pages that go to the host and come back, and what that does to steps of another slot; alone with --moves.
+// copies. Then pages that go to the host and come back, and what that does to steps of another slot; alone with
+// --moves.
 #include <algorithm>
 #include <atomic>
 #include <barrier>

@@ -13,8 +13,9 @@
 // Rows of pages beyond kv_len are not read, whatever they hold, nor are pages that no table names.
 //
 // Bitwise repeatable and batch-invariant: a long row's keys are cut into splits of SplitKeys(kv_len, kv_heads), a
-// function of the sequence's own length alone, whose partial results are combined in order. Who shares the batch, how
-// many threads or processors there are, and where the pages lie, changes nothing.
+// function of the sequence's own length and its profile's heads, whose partial results are combined in order. Who
+// shares the batch, how many threads or processors there are, and where the pages lie, changes nothing. A profile that
+// has only some of a model's key heads may split elsewhere than one that has them all.
 #ifndef TESSERA_KERNELS_PAGED_ATTENTION_H_
 #define TESSERA_KERNELS_PAGED_ATTENTION_H_
 

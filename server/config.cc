@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -58,10 +59,20 @@ absl::Status CheckAddress(const char* name, absl::string_view address) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", address, " is not host:port with a port from 0 to 65535"));
 }
 
-// An address that callers can go to.
+// An address that callers can go to, in the one way to write it that gives all servers of a set the same id. It travels
+// in metadata, and gRPC ends a process that puts anything but printable ASCII there.
 absl::Status CheckReachable(const char* name, absl::string_view address) {
-  if (absl::EndsWith(address, ":0"))
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", address, " has no port"));
+  constexpr size_t kLongest = 300;  // a DNS name has at most 253 characters
+  const auto legal = [](char c) { return absl::ascii_isalnum(c) || absl::StrContains(".-_%:[]", c); };
+  if (address.size() > kLongest || !std::all_of(address.begin(), address.end(), legal)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", absl::CHexEscape(address.substr(0, kLongest)),
+                                                   " is no address of letters, digits and .-_%:[], at most ",
+                                                   kLongest));
+  }
+  const size_t colon = address.rfind(':');
+  if (colon != absl::string_view::npos && absl::StartsWith(address.substr(colon + 1), "0")) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", address, " has no port, or one with a zero before it"));
+  }
   return CheckAddress(name, address);
 }
 

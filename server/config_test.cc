@@ -73,11 +73,17 @@ TEST(ConfigTest, ServersOfASetHaveAddressesToGoTo) {
   config.advertise = "kv-0.kv:7171";
   config.peers = {"kv-0.kv:7171", "[::1]:7171"};
   EXPECT_TRUE(ValidateConfig(config).ok());
-  for (const char* wrong : {"kv-0", "kv-0:0", ":7171", "kv-0:65536"}) {
+  const std::string long_name(301, 'a');
+  for (const std::string& wrong :
+       {std::string("kv-0"), std::string("kv-0:0"), std::string("kv-0:07"), std::string(":7171"),
+        std::string("kv-0:65536"), std::string("kv-0\xe2\x80\x93a:1"), std::string("k\r\nx:1"), std::string("k\x7f:1"),
+        std::string("k\xff:1"), std::string("b c:1"), std::string("k}:1"), std::string("k\0:1", 4), long_name + ":1"}) {
     config.peers[1] = wrong;
     EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("peers")) << wrong;
   }
   config.peers.pop_back();
+  config.advertise = "kv-0\n.kv:7171";
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("advertise"));
   config.advertise = "kv-0.kv:0";
   EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("advertise"));
   config.advertise.clear();

@@ -21,9 +21,11 @@ absl::Status Expand(absl::string_view pattern, std::vector<std::string>* peers) 
   }
   const std::pair<absl::string_view, absl::string_view> closed = absl::StrSplit(opened.second, absl::MaxSplits('}', 1));
   const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(closed.first, absl::MaxSplits("..", 1));
+  const auto padded = [](absl::string_view number) { return number.size() > 1 && number.front() == '0'; };
   uint32_t first = 0, last = 0;
-  if (closed.first.size() == opened.second.size() || closed.second.find('{') != absl::string_view::npos ||
-      !absl::SimpleAtoi(ends.first, &first) || !absl::SimpleAtoi(ends.second, &last) || first > last) {
+  if (padded(ends.first) || padded(ends.second) || closed.first.size() == opened.second.size() ||
+      closed.second.find('{') != absl::string_view::npos || !absl::SimpleAtoi(ends.first, &first) ||
+      !absl::SimpleAtoi(ends.second, &last) || first > last) {
     return absl::InvalidArgumentError(absl::StrCat("peers: ", pattern, " has a brace that is no range such as {0..9}"));
   }
   for (uint64_t number = first; number <= last && peers->size() <= kMostPeers; ++number) {

@@ -19,8 +19,8 @@ TEST(PeersTest, ListsAndRanges) {
 }
 
 TEST(PeersTest, WhatIsNoRangeIsRefused) {
-  for (const char* text :
-       {"kv-{0..", "kv-{}:1", "kv-{0}:1", "kv-{2..1}:1", "kv-{a..b}:1", "kv-{-1..1}:1", "{0..1}-{0..1}:1"}) {
+  for (const char* text : {"kv-{0..", "kv-{}:1", "kv-{0}:1", "kv-{2..1}:1", "kv-{a..b}:1", "kv-{-1..1}:1",
+                           "{0..1}-{0..1}:1", "kv-{00..03}:1", "kv-{0..03}:1"}) {
     EXPECT_THAT(ParsePeers(text).status().message(), HasSubstr("no range")) << text;
   }
 }

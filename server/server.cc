@@ -264,6 +264,12 @@ void Server::StopAccepting() {
   if (health_ != nullptr) health_->service()->SetServingStatus(false);
 }
 
+void Server::EndStreamCalls(const absl::Status& status) {
+  attention_service_.EndStreamCalls(status);
+  region_service_.EndStreamCalls(status);
+  sequence_service_.EndStreamCalls(status);
+}
+
 bool Server::Drain(absl::Duration timeout) {
   const absl::Time deadline = clock_->Now() + timeout;
   admission_.Close();
@@ -272,6 +278,7 @@ bool Server::Drain(absl::Duration timeout) {
   if (!drained) {
     scheduler_.Abort(absl::UnavailableError("the server stopped"));
     EndWaitingForTurns(absl::UnavailableError("the server stopped"));
+    EndStreamCalls(absl::UnavailableError("the server stopped"));
   }
   attention_service_.CloseStreams();
   region_service_.CloseStreams();
@@ -302,9 +309,7 @@ void Server::OnDeviceLost(size_t device, const absl::Status& told) {
   if (!last) return;  // the others take the calls that come
   StopAccepting();
   admission_.Close(told);
-  attention_service_.EndStreamCalls(told);
-  region_service_.EndStreamCalls(told);
-  sequence_service_.EndStreamCalls(told);
+  EndStreamCalls(told);
 }
 
 void Server::OnDeviceFatal(size_t device, const absl::Status& why) {

@@ -85,7 +85,8 @@ class Server {
   void StopAccepting();
 
   // Refuses new calls with UNAVAILABLE, lets admitted ones end until `timeout` has passed, aborts the rest with
-  // UNAVAILABLE, and closes the connections. Returns whether all calls ended by themselves.
+  // UNAVAILABLE (but unary calls that run: gRPC waits a moment longer for their answers), and closes the connections.
+  // Returns whether all calls ended by themselves.
   //
   // gRPC cancels calls that come while it shuts down, and their callers cannot tell why. So, once every call has ended,
   // connections are accepted no more, but calls on those that are open go on being refused with UNAVAILABLE until none
@@ -110,6 +111,8 @@ class Server {
   absl::Status Secure();
   // Takes the memory of the profiles' pages, profile i's of device i modulo their number.
   absl::Status OpenCaches();
+  // Ends the calls that are open on streams, wherever they are.
+  void EndStreamCalls(const absl::Status& status);
   // Ends what waits for its turn on sequences of `device`, or of all where it is not given.
   void EndWaitingForTurns(const absl::Status& status, std::optional<size_t> device = std::nullopt);
   absl::Status ExposeMetrics();

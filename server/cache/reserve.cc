@@ -111,6 +111,7 @@ absl::Status SequenceCache::PlanPages(Sequence& sequence, int32_t layer, int64_t
     if (shared(i)) planned.table[i] = PageRef();
   }
   if (needed > there) {
+    planned.table.reserve(needed);  // no more than is counted
     planned.table.resize(needed);
     CountTablePages(*sequence.tenant, static_cast<int64_t>(needed - there));
   }

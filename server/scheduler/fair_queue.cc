@@ -58,6 +58,8 @@ absl::Status FairQueue::Expect(const Job& job) {
   tenant->bytes += traits.bytes;
   ++expected_jobs_;
   expected_bytes_ += traits.bytes;
+  job.place_.expected_cost = static_cast<double>(traits.cost);
+  expected_cost_ += job.place_.expected_cost;
   job.place_.expected = true;
   return absl::OkStatus();
 }
@@ -69,6 +71,7 @@ void FairQueue::ExpectNoMore(const Job& job) {
   tenant->bytes -= traits.bytes;
   --expected_jobs_;
   expected_bytes_ -= traits.bytes;
+  expected_cost_ = expected_jobs_ == 0 ? 0 : expected_cost_ - job.place_.expected_cost;  // no rounding is left
   job.place_.expected = false;
   DropIfGone(tenant);
 }

@@ -106,6 +106,7 @@ class FairQueue {
   // Of the jobs that are expected.
   int64_t expected_jobs() const { return expected_jobs_; }
   int64_t expected_bytes() const { return expected_bytes_; }
+  double expected_cost() const { return expected_cost_; }
   // When the job that has waited longest came. REQUIRES: not empty.
   absl::Time oldest() const { return all_.front()->place_.queued; }
   // InfiniteFuture where no job has a deadline.
@@ -203,6 +204,7 @@ class FairQueue {
   double cost_ = 0;
   int64_t expected_jobs_ = 0;
   int64_t expected_bytes_ = 0;
+  double expected_cost_ = 0;
   size_t flows_ = 0;
   uint64_t arrivals_ = 0;
   uint64_t turns_ = 0;

@@ -90,10 +90,11 @@ class Job {
     Job* after = nullptr;
   };
   struct Place {
-    JobPtr self;            // keeps the job alive while it waits; null where it does not
-    void* lane = nullptr;   // FairQueue::Lane
-    bool expected = false;  // FairQueue::Expect
-    uint64_t arrival = 0;   // order of arrival
+    JobPtr self;               // keeps the job alive while it waits; null where it does not
+    void* lane = nullptr;      // FairQueue::Lane
+    bool expected = false;     // FairQueue::Expect
+    double expected_cost = 0;  // then; the job's own may change until it is queued
+    uint64_t arrival = 0;      // order of arrival
     absl::Time queued;
     std::array<Neighbours, 3> lists;
   };

@@ -27,7 +27,7 @@ class Lookout {
 
   // Whether the caller is to look, now that there is no work; then it must. REQUIRES: no work comes meanwhile.
   bool Begin();
-  // Returns when work comes, or `longest` later.
+  // Returns when work comes, or `longest` later, by the real time: what it saves is a thread's wake-up.
   void Look();
   // Somebody looks, and will take what comes.
   bool looking() const { return looking_.load(std::memory_order_acquire); }

@@ -90,8 +90,9 @@ absl::Status Scheduler::Enqueue(JobPtr job) {
     queue_.Remove(*job);  // it may have been expected
     return expired ? Expired() : refusal_;
   }
-  lookout_.Arrived();
-  return queue_.Push(std::move(job), now);
+  const absl::Status taken = queue_.Push(std::move(job), now);
+  if (taken.ok()) lookout_.Arrived();
+  return taken;
 }
 
 absl::Status Scheduler::Expect(const Job& job) {
@@ -241,7 +242,8 @@ int64_t Scheduler::expected_bytes() const {
 
 absl::Duration Scheduler::RetryAfter() const {
   absl::MutexLock lock(&mutex_);
-  const std::optional<absl::Duration> time = pace_.TimeFor(queue_.cost() + pace_.cost_running());
+  const std::optional<absl::Duration> time =
+      pace_.TimeFor(queue_.cost() + queue_.expected_cost() + pace_.cost_running());
   return std::clamp(time.value_or(kFirstRetry), kLeastRetry, kMostRetry);
 }
 

@@ -112,8 +112,8 @@ class Scheduler {
   // Jobs that are expected, and their bytes.
   int64_t expected_jobs() const;
   int64_t expected_bytes() const;
-  // When a refused caller should come back: the time that what waits and what runs takes at the recent pace, 1 ms to
-  // 5 s.
+  // When a refused caller should come back: the time that what waits or is expected and what runs takes at the recent
+  // pace, 1 ms to 5 s.
   absl::Duration RetryAfter() const;
 
  private:

@@ -323,6 +323,12 @@ TEST(Scheduler, RetryAfterIsTheTimeToEmptyTheQueue) {
   EXPECT_NEAR(absl::ToDoubleMilliseconds(scheduler.RetryAfter()), 60, 0.1);
   EXPECT_EQ(scheduler.TakeBatch().size(), 1u);
   EXPECT_NEAR(absl::ToDoubleMilliseconds(scheduler.RetryAfter()), 60, 0.1) << "what runs takes its time, too";
+  const TestJobPtr expected = MakeTestJob("a", 200);
+  ASSERT_TRUE(scheduler.Expect(*expected).ok());
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(scheduler.RetryAfter()), 100, 0.1) << "what is expected is work, too";
+  expected->Finish(absl::CancelledError(""));
+  scheduler.Forget(*expected);
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(scheduler.RetryAfter()), 60, 0.1);
   ASSERT_TRUE(scheduler.Enqueue(MakeTestJob("a", 1000000)).ok());
   EXPECT_EQ(scheduler.RetryAfter(), absl::Seconds(5));
   scheduler.Abort(absl::CancelledError(""));

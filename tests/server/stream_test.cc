@@ -423,5 +423,26 @@ TEST_F(StreamTest, StreamThatDrainsFinishesItsCallsAndRefusesNewOnes) {
   drain.join();
 }
 
+TEST_F(StreamTest, WhatOutlastsTheDrainEndsWithUnavailable) {
+  TestServer server("run@1=hang");
+  StreamClient stream(server.attention());
+  stream.Send(StreamMessages(1, Small(), 4096));
+  server.device().AwaitBatch(1);
+  stream.Send(StreamMessages(2, Small(), 512)[0]);  // and no more of it
+  server.AwaitOccupancy([](const v1::Occupancy& occupancy) { return occupancy.staging_used_bytes() >= 2 * 2048; });
+  constexpr absl::Duration kDrain = absl::Seconds(20);
+  std::thread drain([&] { EXPECT_FALSE(server.server().Drain(kDrain)); });
+  server.clock().AwaitWaiter(server.clock().Now() + kDrain);
+  server.clock().Advance(kDrain);
+  for (const uint64_t id : {1, 2}) {
+    const StreamedAnswer answer = stream.Await(id);
+    EXPECT_EQ(answer.status.code(), static_cast<int>(grpc::StatusCode::UNAVAILABLE)) << id;
+    EXPECT_THAT(answer.status.message(), HasSubstr("stopped"));
+  }
+  EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  server.device().ReleaseAll();
+  drain.join();
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -31,7 +31,7 @@ namespace tessera {
 class SequenceConnection {
  public:
   SequenceConnection(const Endpoint& endpoint, const ClientOptions& options);
-  // REQUIRES: Close has returned.
+  // REQUIRES: Close has returned, or nothing was ever started.
   ~SequenceConnection() = default;
 
   // Sends the call on its way: over the stream, or as an RPC of its own where the transport is unary.

@@ -54,6 +54,11 @@ class Images:
         assert done.returncode == 0, (done.stdout + done.stderr)[-20000:]
         return done.stdout.strip()
 
+    def storage(self) -> str:
+        """Where it is, as a storage.conf says it."""
+        places = {"driver": "vfs", "graphroot": self._folder / "store", "runroot": self._folder / "run"}
+        return "\n".join(["[storage]", *(f'{name} = "{place}"' for name, place in places.items()), ""])
+
     def has(self, image: str) -> bool:
         return any(image in (one["names"] or []) for one in json.loads(self.buildah("images", "--json") or "[]"))
 
@@ -101,6 +106,15 @@ class Images:
         files = ["-f", docker / "Dockerfile", "--ignorefile", docker / "Dockerfile.dockerignore"]
         # "docker", because the format of OCI has no health check.
         self.buildah("bud", "--format=docker", "-v", f"{cache}:/ccache", *files, *given, "-t", image, programs.ROOT)
+
+    def make(self, image: str, suite: str, program: pathlib.Path, entry: str, user: str, data: str) -> None:
+        """`image` of Debian `suite` and one `program`, as which `entry` runs for `user`, whose folder `data` is."""
+        made = self.buildah("from", self._base(suite))
+        self.buildah("copy", made, program, entry)
+        self.buildah("run", made, "install", "-d", "-o", user, data)
+        self.buildah("config", "--user", user, "--volume", data, "--workingdir", data, "--cmd", "", made)
+        self.buildah("config", "--entrypoint", json.dumps([entry]), made)
+        self.buildah("commit", "--rm", "--format=docker", made, image)
 
     def config(self, image: str) -> dict:
         return json.loads(self.buildah("inspect", "--type=image", image))["Docker"]["config"]

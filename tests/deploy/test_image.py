@@ -6,16 +6,19 @@ keeps what was built between runs; else everything is built anew.
 """
 
 import hashlib
+import json
 import os
 import pathlib
 import re
 import secrets
 import subprocess
 import sys
+import time
 from typing import NamedTuple
 
 import certificates
 import container
+import engine
 import numpy as np
 import programs
 import pytest
@@ -194,3 +197,44 @@ def test_it_serves_those_alone_who_show_what_is_mounted(root, config, tmp_path):
 def test_sigterm_stops_it(running):
     assert running.stop() == 0
     assert '"event":"stopped"' in running.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def prometheus_image(images):
+    """Debian's Prometheus, laid out as its makers' image and under its name."""
+    name = engine.SERVICES["prometheus"]["image"]
+    images.make(name, "bookworm", programs.PROMETHEUS_BIN / "prometheus", "/bin/prometheus", "nobody", "/prometheus")
+    return name
+
+
+@pytest.fixture
+def project(images, image, prometheus_image, tmp_path):
+    with engine.project(images, image, ["tessera", "prometheus"], tmp_path) as started:
+        yield started
+
+
+def up(project) -> str:
+    """What the project's Prometheus last saw of the server, "1" where it answered."""
+    asked = project.run("curl", "-s", 'http://127.0.0.1:9090/api/v1/query?query=up{job="tessera"}', "--globoff")
+    seen = json.loads(asked.stdout)["data"]["result"] if asked.returncode == 0 else []
+    return seen[0]["value"][1] if seen else ""
+
+
+def test_a_container_engine_brings_up_the_compose_project(project, config):
+    """All of it but Grafana, which is in none of the registries that the tests may ask."""
+    deadline = time.monotonic() + 90
+    while up(project) != "1":
+        assert time.monotonic() < deadline, project.podman("logs", "tessera_prometheus_1").stderr
+        time.sleep(0.5)
+    told = project.run(programs.BIN / "tessera", "info")
+    assert told.returncode == 0, told.stderr
+    for service in ("tessera", "prometheus"):
+        (seen,) = json.loads(project.podman("inspect", f"tessera_{service}_1").stdout)
+        assert seen["State"]["Running"] and seen["EffectiveCaps"] in (None, [])
+        written = project.podman("exec", f"tessera_{service}_1", "touch", "/written")
+        assert written.returncode != 0 and "Read-only file system" in written.stderr
+    assert project.podman("healthcheck", "run", "tessera_tessera_1").returncode == 0
+    project.compose("stop", "tessera")
+    (seen,) = json.loads(project.podman("inspect", "tessera_tessera_1").stdout)
+    assert seen["State"]["ExitCode"] == 0
+    assert '"event":"stopped"' in project.podman("logs", "tessera_tessera_1").stderr

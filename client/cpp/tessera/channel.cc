@@ -43,6 +43,9 @@ grpc::ChannelArguments CommonArguments(const Endpoint& endpoint, const ClientOpt
 std::string ServiceConfig(const RetryPolicy& policy) {
   if (policy.max_attempts <= 1) return "{}";
   constexpr int kMostAttempts = 5;  // gRPC's own cap
+  // gRPC after 1.71 (grpc/grpc#41036) may lose a retry that is due at once, and with it the call, which then outlives
+  // even its deadline; a millisecond's wait, less a random fifth and what has passed of it, is rounded down to that.
+  constexpr absl::Duration kShortestBackoff = absl::Milliseconds(10);
   return absl::StrFormat(
       R"({"methodConfig": [{
         "name": [{"service": "tessera.v1.AttentionService", "method": "Attend"},
@@ -56,8 +59,9 @@ std::string ServiceConfig(const RetryPolicy& policy) {
           "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"]
         }
       }]})",
-      std::min(policy.max_attempts, kMostAttempts), absl::ToDoubleSeconds(policy.initial_backoff),
-      absl::ToDoubleSeconds(policy.max_backoff), policy.backoff_multiplier);
+      std::min(policy.max_attempts, kMostAttempts),
+      absl::ToDoubleSeconds(std::max(policy.initial_backoff, kShortestBackoff)),
+      absl::ToDoubleSeconds(std::max(policy.max_backoff, kShortestBackoff)), policy.backoff_multiplier);
 }
 
 std::shared_ptr<grpc::Channel> MakeUnaryChannel(const Endpoint& endpoint, const ClientOptions& options) {

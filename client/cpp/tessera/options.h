@@ -25,7 +25,7 @@ enum class Transport {
 // deadline is not made.
 struct RetryPolicy {
   int max_attempts = 4;  // the first one included; 1 turns retries off; gRPC itself, which tries unary calls again
-                         // after UNAVAILABLE, takes at most 5
+                         // after UNAVAILABLE, takes at most 5 and waits 10 ms at least
   absl::Duration initial_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Seconds(2);
   double backoff_multiplier = 2;

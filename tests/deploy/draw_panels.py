@@ -23,6 +23,10 @@ from matplotlib.ticker import EngFormatter, PercentFormatter  # noqa: E402
 
 OUT = programs.ROOT / "docs/pictures"
 LIGHT = [["--mode=poisson", "--rate=20", *load[1:]] for load in load_mix.ANSWERED]
+# Sequences that stay: few, as many as there is room for, and more, so that pages of the idle move to the host.
+FLAGS = [f"{flag},host_pages=16" if flag.startswith("--kv_profiles=") else flag for flag in load_mix.SERVER_FLAGS]
+RESIDENT = "--decode=profile=watched,heads=4,prefill=16~200,steps=100"
+FEW, FULL, MORE = ([RESIDENT, "--mode=poisson", f"--rate={rate}"] for rate in (2, 8, 40))
 UNITS = {"s": "s", "reqps": "req/s", "ops": "1/s", "flops": "FLOP/s", "bytes": "B", "Bps": "B/s", "short": ""}
 STEP_SECONDS = 2
 
@@ -100,15 +104,15 @@ def main(seconds):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         with (
-            programs.tessera_server(folder, *load_mix.SERVER_FLAGS) as server,
+            programs.tessera_server(folder, *FLAGS) as server,
             programs.prometheus(folder, [server.metrics]) as address,
         ):
             api = PrometheusApi(address)
             api.await_value("sum(up)", 1)
             begin = time.time()
-            load_mix.offer(server.target, LIGHT, seconds, folder)
-            load_mix.offer(server.target, load_mix.ANSWERED, seconds, folder)
-            load_mix.offer(server.target, load_mix.ANSWERED + load_mix.OVERLOAD, seconds, folder)
+            load_mix.offer(server.target, [*LIGHT, FEW], seconds, folder)
+            load_mix.offer(server.target, [*load_mix.ANSWERED, FULL], seconds, folder)
+            load_mix.offer(server.target, [*load_mix.ANSWERED, *load_mix.OVERLOAD, MORE], seconds, folder)
             end = time.time()
             for title, in_row in rows(panels):
                 draw_row(title, in_row, api, begin, end, OUT / f"dashboard_{title.lower().replace(' ', '_')}.png")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import beams
@@ -168,13 +169,27 @@ def test_wrong_guesses_are_of_the_vocabulary() -> None:
     assert all(0 <= guess < 8 for guess in guesses)
 
 
+def nearest(dtype: type, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Ties to even, from a list of all that dtype can represent: astype of some types rounds to float32 first."""
+    width = np.dtype(dtype).itemsize
+    patterns = np.arange(2 ** (8 * width - 1), dtype=f"u{width}")  # of what is not negative: they rise with the value
+    values = patterns.view(dtype).astype(np.float64)
+    values = values[np.isfinite(values)]
+    above = np.searchsorted(values, np.abs(x)).clip(1)
+    distance = (np.abs(x) - values[above - 1]) - (values[above] - np.abs(x))
+    up = (distance > 0) | ((distance == 0) & (above % 2 == 0))
+    return np.copysign(values[above - 1 + up], x)
+
+
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16), ("float8_e4m3", ml_dtypes.float8_e4m3fn)],
 )
 def test_rounding(name: str, dtype: type, rng: np.random.Generator) -> None:
     x = np.concatenate([rng.standard_normal(5000) * 2.0 ** rng.integers(-12, 7, 5000), np.arange(17) / 1024, [0.0]])
-    np.testing.assert_array_equal(rounding.to(name, x), x.astype(np.float32).astype(dtype).astype(np.float64))
+    halves = 1 + 2.0 ** -np.arange(2, 12)
+    x = np.concatenate([x, halves, halves + 2.0**-40, halves - 2.0**-40])  # the last two are halves in float32
+    np.testing.assert_array_equal(rounding.to(name, x), nearest(dtype, x))
     assert rounding.to("float8_e4m3", [-1e9]) == [-448]
 
 

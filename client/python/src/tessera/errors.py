@@ -41,13 +41,13 @@ class InvalidArgumentError(Error):
 
 
 class ResourceExhaustedError(Error):
-    """No room now: the queue, the byte budget or the device is full. The client has already tried again."""
+    """No room now: the queue, the byte budget or the device is full. `attend` has tried again."""
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 class UnavailableError(Error):
-    """The server is draining, restarting or unreachable, or cancelled the call. The client has already tried again."""
+    """The server is draining, restarting or unreachable, or cancelled the call. `attend` has tried again."""
 
     code = grpc.StatusCode.UNAVAILABLE
 

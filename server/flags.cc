@@ -225,6 +225,9 @@ void DescribeProgram() {
   absl::SetProgramUsageMessage("Serves attention over gRPC. docs/operations.md explains the flags.");
   absl::FlagsUsageConfig usage;
   usage.version_string = [] { return absl::StrCat("tessera-server ", kVersion, " (", kRevision, ")\n"); };
+  // By itself Abseil's --help shows those of the file that has main, and there are none.
+  usage.contains_help_flags = [](absl::string_view file) { return absl::EndsWith(__FILE__, file); };
+  usage.contains_helpshort_flags = usage.contains_help_flags;
   absl::SetFlagsUsageConfig(usage);
 }
 

@@ -8,6 +8,8 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -65,8 +67,8 @@ constexpr char kUsage[] = R"(the client of a Tessera server
 
 With TLS: [--tls | --tls-ca=ca.crt] [--tls-certificate=own.crt --tls-private-key=own.key] [--token-file=token]
 
-Exit codes: 0 done (health: serving); 1 the server refused or failed the call; 2 the command line or a file is wrong;
-3 the server cannot be reached in time, or says that it is not serving.)";
+Exit codes: 0 done (health: serving); 1 the server refused or failed the call, or there is no such flag; 2 the command
+line or a file is wrong; 3 the server cannot be reached in time, or says that it is not serving.)";
 
 enum ExitCode { kDone = 0, kFailed = 1, kWrongUsage = 2, kUnreachable = 3 };
 
@@ -206,6 +208,12 @@ int RunAttend(Client* client) {
 
 int Main(int argc, char** argv) {
   absl::SetProgramUsageMessage(kUsage);
+  absl::FlagsUsageConfig usage;
+  usage.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "cli/main.cc") || absl::EndsWith(file, "flags/security_flags.cc");
+  };
+  usage.contains_helpshort_flags = usage.contains_help_flags;
+  absl::SetFlagsUsageConfig(usage);
   AcceptDashesInFlagNames(argc, argv);
   const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
   if (words.size() != 2) return WrongUsage(absl::StrCat("expected one command\n\n", kUsage));

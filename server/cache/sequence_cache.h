@@ -21,9 +21,8 @@
 //      other step is about to replace them.
 //   5. At most one step changes a sequence's table, and at most one appends to a layer; while a step spills a
 //      sequence none appends to it. (Who comes second is refused with ABORTED.)
-//   6. A sequence is in the idle list exactly if it is live and has no pin; the list is in order of last use. A
-//   sequence
-//      that no step uses is not released, and nothing of it is outlived.
+//   6. A sequence is in the idle list exactly if it is live and has no pin; the list is in order of last use.
+//      A sequence that no step uses is not released, and nothing of it is outlived.
 //
 // Leases: a sequence that no step and no call has touched for `lease` is gone. Handles: an unknown, foreign, stale or
 // expired one gives NOT_FOUND with the same message.

@@ -173,7 +173,8 @@ def nearest(dtype: type, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Ties to even, from a list of all that dtype can represent: astype of some types rounds to float32 first."""
     width = np.dtype(dtype).itemsize
     patterns = np.arange(2 ** (8 * width - 1), dtype=f"u{width}")  # of what is not negative: they rise with the value
-    values = patterns.view(dtype).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaN are among them
+        values = patterns.view(dtype).astype(np.float64)
     values = values[np.isfinite(values)]
     above = np.searchsorted(values, np.abs(x)).clip(1)
     distance = (np.abs(x) - values[above - 1]) - (values[above] - np.abs(x))

@@ -76,7 +76,7 @@ enum class RejectReason {
   kConnections,      // a connection, not a call: too many are open
   kFileDescriptors,  // likewise: the process has no file descriptor left
   kUnauthenticated,  // no token, or one that is not known
-  kTenant,           // the token is another tenant's than the one that was named
+  kTenant,           // the token is another tenant's than the one that was named; or a region is for another host
   kRegions,          // a region, not a call: too many are open, or too much memory is shared
 };
 inline constexpr std::array<const char*, 14> kRejectReasonLabels = {

@@ -580,7 +580,7 @@ func (x *GetServerInfoResponse) GetCacheProfiles() []*CacheProfile {
 	return nil
 }
 
-// What to plan for. Zero fields take the defaults of the article: 192 KiB, head_dim 128, 2-byte
+// What to plan for. Zero fields take the defaults: 192 KiB, head_dim 128, 2-byte
 // elements, 1 stage, N = 4096.
 type PlanTilesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

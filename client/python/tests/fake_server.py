@@ -108,7 +108,8 @@ class FakeServer:
             self.peers.add(context.peer())
             failure = self.failures.pop(0) if self.failures else None
         if self.hold is not None:
-            context.add_callback(self.withdrawn.release)
+            if not context.add_callback(self.withdrawn.release):
+                self.withdrawn.release()  # it already has
             self.entered.release()
             self.hold.wait()
         return failure

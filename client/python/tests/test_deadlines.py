@@ -12,15 +12,22 @@ import pytest
 from tessera.deadlines import Deadlines
 
 
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "tessera-deadlines"]
+
+
+def await_no_thread() -> None:
+    for thread in threads():
+        thread.join(10)
+    assert threads() == []
+
+
 @pytest.fixture
 def deadlines() -> Iterator[Deadlines]:
+    await_no_thread()  # of the tests before
     made = Deadlines()
     yield made
     made.close()
-
-
-def the_thread() -> threading.Thread | None:
-    return next((thread for thread in threading.enumerate() if thread.name == "tessera-deadlines"), None)
 
 
 def test_runs_at_its_time_not_before(deadlines: Deadlines) -> None:
@@ -65,18 +72,13 @@ def test_works_again_after_its_thread_has_ended(deadlines: Deadlines) -> None:
         ran = threading.Event()
         deadlines.add(time.monotonic(), ran.set)
         assert ran.wait(10)
-        thread = the_thread()
-        if thread is not None:
-            thread.join(10)
-        assert the_thread() is None
+        await_no_thread()
 
 
 def test_close_discards_and_ends_the_thread(deadlines: Deadlines) -> None:
     ran = threading.Event()
     deadlines.add(time.monotonic() + 3600, ran.set)
-    thread = the_thread()
-    assert thread is not None
+    assert len(threads()) == 1
     deadlines.close()
-    thread.join(10)
-    assert not thread.is_alive()
+    await_no_thread()
     assert not ran.is_set()

@@ -411,6 +411,7 @@ def test_ports_that_would_be_read_as_others(target: str) -> None:
         ("localhost:1, localhost:2", "space"),
         ("localhost :1", "space"),
         (["localhost:1", "localhost:2"], "one server"),
+        ("", "empty"),
         (None, "one server"),
     ],
 )
@@ -444,3 +445,9 @@ def test_timeout_without_meaning(server: FakeServer, client: tessera.Client) -> 
     with pytest.raises(tessera.DeadlineExceededError):
         client.attend(Q, Q, Q, timeout=-1)
     assert server.calls == []
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("timeout", [1e9, 1e10, 1e300])
+def test_timeout_beyond_all_times(client: tessera.Client, timeout: float) -> None:
+    attention_cases.check(client.attend(Q, Q, Q, timeout=timeout), Q, Q, Q, {})

@@ -70,6 +70,10 @@ def test_arrays_that_do_not_fit_are_refused_here(sharing: LiveServer) -> None:
             session.attend([1.0], q, q, out)
         with pytest.raises(MemoryError):
             region.array((MEBIBYTE,))
+        with pytest.raises(MemoryError):
+            region.array((1 << 32, 1 << 32))
+        with pytest.raises(ValueError, match="negative"):
+            region.array((-4, 16))
         with pytest.raises(tessera.InvalidArgumentError, match="overlaps"):
             session.attend(q, q, q, q)
         session.attend(q, q, q, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import threading
 from collections.abc import Sequence
@@ -39,12 +40,14 @@ class Region:
 
     def array(self, shape: Sequence[int], dtype: npt.DTypeLike = np.float32) -> Array:
         """A numpy array in the region, behind those made before: of zeros, unless the memory has been used. For shared
-        memory alone. MemoryError where there is no room for it.
+        memory alone, and one thread at a time. MemoryError where there is no room for it.
         """
         if self._memory is None:
             raise TypeError("the region is a GPU's memory")
         kind = dtypes.wire_type(np.dtype(dtype))[1] if np.dtype(dtype).name != "uint8" else np.dtype(np.uint8)
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
+        if min(shape, default=0) < 0:
+            raise ValueError(f"shape is {tuple(shape)}; must not be negative")
         begin = -(-self._taken // _ALIGNMENT) * _ALIGNMENT
         if begin + count * kind.itemsize > self.size:
             raise MemoryError(f"{count * kind.itemsize} bytes do not fit behind {begin} of the region's {self.size}")
@@ -113,7 +116,7 @@ class RegionSession:
         """`size` bytes of shared memory, for numpy arrays."""
         request = region_pb2.AttendInRegionsRequest()
         request.open.shared_memory.bytes = size
-        opened = self._stream.ask(request, self._transport.timeout).opened
+        opened = self._stream.ask(request, self._transport.limit(None)).opened
         try:
             memory = open_shared_memory(opened.path, opened.name, size)
         except BaseException:
@@ -141,7 +144,7 @@ class RegionSession:
             allocation.device_uuid,
             allocation.size,
         )
-        opened = self._stream.ask(request, self._transport.timeout).opened
+        opened = self._stream.ask(request, self._transport.limit(None)).opened
         return self._add(Region(self, opened.region, allocation.address, allocation.size, None))
 
     def attend(
@@ -230,7 +233,7 @@ class RegionSession:
         with self._lock:
             if self._regions.pop(region.number, None) is None:
                 return
-        self._stream.ask(close_request(region.number), self._transport.timeout)
+        self._stream.ask(close_request(region.number), self._transport.limit(None))
 
     def _region_of(self, placed: Placed) -> Region | None:
         with self._lock:

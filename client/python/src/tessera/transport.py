@@ -24,6 +24,9 @@ SURELY_TAKEN_BYTES = 4 << 20
 
 _MAX_STRIPES = 64
 
+# Seconds. gRPC takes times beyond what its clock can say for such as have passed.
+_LONGEST_TIMEOUT = 1e9
+
 
 @dataclass(frozen=True)
 class Transport:
@@ -87,10 +90,10 @@ class Transport:
     def limit(self, timeout: float | None) -> float | None:
         """Seconds that a call may take which asks for `timeout`. None asks for the client's, and answers no bound."""
         if timeout is None:
-            return self.timeout
-        if not math.isfinite(timeout):
+            timeout = self.timeout
+        elif not math.isfinite(timeout):
             raise ValueError(f"timeout is {timeout}; must be finite")
-        return timeout
+        return None if timeout is None else min(timeout, _LONGEST_TIMEOUT)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         return () if self.tenant is None else (("tessera-tenant", self.tenant),)
@@ -131,6 +134,8 @@ def _check_target(target: object) -> None:
     """ValueError for what a resolver would take for something else, or for a name that nobody has."""
     if not isinstance(target, str):
         raise ValueError(f"target is {target!r}; must be a string that names one server")
+    if not target:
+        raise ValueError("target is empty; must name one server")
     if target.startswith("unix"):
         return
     if any(character.isspace() for character in target):

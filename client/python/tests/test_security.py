@@ -139,6 +139,15 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
         tessera.Tls(certificate=bad)
 
 
+def test_certificate_and_key_are_of_one_pair(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority", "test CA")
+    own, other = authority.issue(), authority.issue()
+    for make in (tessera.Client, tessera.AsyncClient, tessera.RegionSession):
+        with pytest.raises(ValueError, match="is no key of"):
+            make("localhost:1", tls=tessera.Tls(certificate=own.certificate, private_key=other.private_key))
+    tessera.Client("localhost:1", tls=tessera.Tls(certificate=own.certificate, private_key=own.private_key)).close()
+
+
 class Load:
     """Calls of one client without a pause until the block is left, none of which may fail."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -38,12 +39,17 @@ class Tls:
             raise ValueError("certificate and private_key go together")
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """By what the files hold now. ValueError where one cannot be read or holds no PEM."""
-        return grpc.ssl_channel_credentials(
+        """By what the files hold now. ValueError where one cannot be read or holds no PEM, or where key and certificate
+        are of different pairs, as while they are being replaced.
+        """
+        made = grpc.ssl_channel_credentials(
             root_certificates=_read_pem(self.ca),
             private_key=_read_pem(self.private_key),
             certificate_chain=_read_pem(self.certificate),
         )
+        if self.certificate is not None and self.private_key is not None:
+            _check_pair(self.certificate, self.private_key)
+        return made
 
     def stamp(self) -> tuple[Any, ...]:
         """Another one once a file has changed."""
@@ -106,6 +112,14 @@ def _read_pem(path: FilePath | None) -> bytes | None:
     if b"-----BEGIN " not in contents:
         raise ValueError(f"{path} holds nothing in PEM")
     return contents
+
+
+def _check_pair(certificate: FilePath, private_key: FilePath) -> None:
+    """gRPC would say nothing, and fail every handshake."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, private_key, password=lambda: b"")
+    except OSError as error:
+        raise ValueError(f"{private_key} is no key of {certificate}, which are read together: {error}") from None
 
 
 def _stamp(path: FilePath) -> tuple[int, ...] | None:

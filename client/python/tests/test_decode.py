@@ -163,7 +163,7 @@ def test_beams_whose_fork_fails_leave_no_sequence(model: llama.Llama, monkeypatc
 
 def test_wrong_guesses_are_of_the_vocabulary() -> None:
     answer = [0, 7] * 50  # of a vocabulary of 8
-    guesses = speculative.half_knowing([], answer, len(answer), seed=1)([])
+    guesses = speculative.mostly_knowing([], answer, len(answer), seed=1)([])
     wrong = sum(guess != token for guess, token in zip(guesses, answer))
     assert 20 <= wrong <= 46
     assert all(0 <= guess < 8 for guess in guesses)
@@ -179,7 +179,8 @@ def nearest(dtype: type, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     above = np.searchsorted(values, np.abs(x)).clip(1)
     distance = (np.abs(x) - values[above - 1]) - (values[above] - np.abs(x))
     up = (distance > 0) | ((distance == 0) & (above % 2 == 0))
-    return np.copysign(values[above - 1 + up], x)
+    rounded: npt.NDArray[np.float64] = np.copysign(values[above - 1 + up], x)
+    return rounded
 
 
 @pytest.mark.parametrize(

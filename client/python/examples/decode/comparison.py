@@ -76,7 +76,7 @@ def same_tokens(
     )
     for name, draft in (
         ("what came before", speculative.lookup(task.guesses)),
-        ("two thirds right", speculative.half_knowing(task.prompts[0], expected.tokens[0], task.guesses, seed=1)),
+        ("two thirds right", speculative.mostly_knowing(task.prompts[0], expected.tokens[0], task.guesses, seed=1)),
     ):
         result = speculative.generate(there, task.prompts[0], task.tokens, draft, chunk=task.chunk)
         met = Tie.find(expected, 0, result.tokens)

@@ -60,7 +60,7 @@ def lookup(length: int) -> Draft:
     return guess
 
 
-def half_knowing(prompt: Sequence[int], answer: Sequence[int], length: int, seed: int) -> Draft:
+def mostly_knowing(prompt: Sequence[int], answer: Sequence[int], length: int, seed: int) -> Draft:
     """Guesses the known answer, a third of its tokens replaced by others."""
     rng = np.random.default_rng(seed)
     known = [*prompt, *answer]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class Deadlines:
-    """Runs actions at their times, all on one thread, which lives only while there are any. Threads may share it.
+    """Runs actions at their times, all on one thread, which ends when it wakes and finds none. Threads may share it.
 
     An action must be short, for it delays the others, and must not raise. Times are by time.monotonic().
     """

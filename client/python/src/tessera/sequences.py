@@ -229,17 +229,11 @@ class ExtendCall:
         lse = _cut(payloads.get(_LSE, empty), np.dtype("<f4"), lse_shapes, "LSE")
         if len(result.lengths) != len(o):
             raise InternalError(f"the answer has {len(result.lengths)} lengths for {len(o)} steps")
-        timing = result.timing
         return Extension(
             o=o,
             lse=lse if self._return_lse else None,
             lengths=list(result.lengths),
-            timing=Timing(
-                receive=timing.receive_ns * 1e-9,
-                queue=timing.queue_ns * 1e-9,
-                run=timing.run_ns * 1e-9,
-                batch_requests=timing.batch_requests,
-            ),
+            timing=Timing.of(result.timing),
         )
 
     def _serialize(self, header_field: int) -> bytes:

@@ -6,7 +6,7 @@ import { TesseraError } from "./errors.js";
 export interface CallControl {
   /** Withdraws the call from the server; it rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Milliseconds, after which the server drops the call. Default: the client's. */
+  /** Milliseconds, after which the server drops the call; Infinity: no bound. Default: the client's. */
   timeoutMs?: number | undefined;
 }
 
@@ -22,7 +22,7 @@ export class Bounds {
   constructor(private readonly control: CallControl) {
     if (control.signal?.aborted === true) this.onAbort();
     control.signal?.addEventListener("abort", this.onAbort, { once: true });
-    if (control.timeoutMs === undefined) return;
+    if (control.timeoutMs === undefined || control.timeoutMs === Infinity) return;
     this.deadline = Date.now() + control.timeoutMs;
     this.timer = setTimeout(
       () => {

@@ -5,7 +5,7 @@ import { status } from "@grpc/grpc-js";
 import { Bounds, type CallControl } from "./bounds.js";
 import { prepare, resultOf, type Call, type PreparedCall, type Result, type Tensor } from "./call.js";
 import { Connection } from "./connection.js";
-import { closed, internal, TesseraError } from "./errors.js";
+import { closed, internal, invalid, TesseraError } from "./errors.js";
 import { AttendRequest } from "./gen/tessera/v1/attention.js";
 import { PlanTilesRequest, type GetServerInfoResponse, type PlanTilesResponse } from "./gen/tessera/v1/server.js";
 import { settingsOf, type ClientOptions, type Settings } from "./options.js";
@@ -60,6 +60,7 @@ export class Client {
   private async bounded<R>(control: CallControl, call: (bounds: Bounds) => Promise<R>): Promise<R> {
     const timeoutMs = control.timeoutMs ?? this.settings.timeoutMs;
     if (this.closed) throw closed();
+    if (Number.isNaN(timeoutMs)) throw invalid("timeoutMs is NaN");
     const bounds = new Bounds({ signal: control.signal, timeoutMs });
     try {
       bounds.signal.throwIfAborted();

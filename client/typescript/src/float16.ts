@@ -8,13 +8,24 @@ function bits(x: number): number {
   return bitsOf[0] ?? 0;
 }
 
+/**
+ * The float32 beside x that a second rounding treats as it would x: what is not x itself has its last bit set, so that
+ * it is no tie.
+ */
+function oddBits(x: number): number {
+  const nearest = bits(x);
+  const rounded = scratch[0] ?? 0;
+  if (rounded === x || Number.isNaN(x)) return nearest;
+  return ((Math.abs(rounded) > Math.abs(x) ? nearest - 1 : nearest) | 1) >>> 0;
+}
+
 function fromBits(b: number): number {
   bitsOf[0] = b;
   return scratch[0] ?? 0;
 }
 
 function toHalf(x: number): number {
-  const b = bits(x);
+  const b = oddBits(x);
   const sign = (b >>> 16) & 0x8000;
   const magnitude = b & 0x7fffffff;
   if (magnitude > 0x7f800000) return sign | 0x7e00;
@@ -35,7 +46,7 @@ function fromHalf(h: number): number {
 }
 
 function toBrain(x: number): number {
-  const b = bits(x);
+  const b = oddBits(x);
   if (Number.isNaN(x)) return (b >>> 16) | 0x40;
   return (b + 0x7fff + ((b >>> 16) & 1)) >>> 16;
 }

@@ -103,6 +103,16 @@ describe("client", { timeout: 120_000 }, () => {
       assert.ok(told > 0 && told <= 1500, `told ${told} ms`);
     });
 
+    it(`${name}: no time is as good as all time, and as none at all`, async () => {
+      const client = clientOf(way);
+      for (const timeoutMs of [Infinity, undefined]) {
+        const { o } = await client.attend(randomCall(3), { timeoutMs });
+        assert.equal(o.data.length, 48);
+      }
+      await assertFails(client.attend(randomCall(3), { timeoutMs: NaN }), status.INVALID_ARGUMENT, "timeoutMs is NaN");
+      await assertFails(client.attend(randomCall(3), { timeoutMs: -1 }), status.DEADLINE_EXCEEDED, "");
+    });
+
     it(`${name}: close ends calls`, async () => {
       const client = clientOf(way);
       fake.unary = () => void client.close();

@@ -32,6 +32,16 @@ for (const [name, from, to, largest] of [
   });
 }
 
+test("numbers are rounded once, not to float32 first", () => {
+  const close = 2 ** -40; // lost in float32
+  const halves = [1 + 2 ** -11 + close, 1 + 2 ** -11 - close, 1 + 3 * 2 ** -11 - close, 2 ** -25 + 2 ** -60, 65520 - 2 ** -30];
+  assert.deepEqual([...toFloat16(halves)], [0x3c01, 0x3c00, 0x3c01, 1, 0x7bff]);
+  assert.deepEqual([...toFloat16(halves.map((x) => -x))], [0xbc01, 0xbc00, 0xbc01, 0x8001, 0xfbff]);
+  assert.deepEqual([...toFloat16([1e300, -1e300, 1e-300])], [0x7c00, 0xfc00, 0]);
+  const brains = [1 + 2 ** -8 + close, 1 + 2 ** -8 - close, -(1 + 2 ** -8 + close), 1e300, -1e-300];
+  assert.deepEqual([...toBFloat16(brains)], [0x3f81, 0x3f80, 0xbf81, 0x7f80, 0x8000]);
+});
+
 test("known values", () => {
   const values = [1, -2, 0.1, 65504, 65520, 2 ** -24, 2 ** -25, Infinity, -Infinity];
   assert.deepEqual(

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include "absl/random/random.h"
@@ -17,6 +19,29 @@ absl::Time DeadlineOf(const AttendCall& call, const ClientOptions& options) {
   return timeout == absl::InfiniteDuration() ? absl::InfiniteFuture() : absl::Now() + timeout;
 }
 
+uint64_t Tokens(const google::protobuf::RepeatedField<uint32_t>& lengths) {
+  return std::accumulate(lengths.begin(), lengths.end(), uint64_t{0});
+}
+
+// 0 for a type that no tensor has, which the server refuses.
+uint64_t ElementBytes(v1::DataType dtype) {
+  if (dtype == v1::DATA_TYPE_FLOAT32) return 4;
+  return dtype == v1::DATA_TYPE_FLOAT16 || dtype == v1::DATA_TYPE_BFLOAT16 ? 2 : 0;
+}
+
+// Of a stream whose header promises more bytes than there are, the server would wait for the rest.
+absl::Status CheckTensor(const char* name, size_t bytes, uint64_t tokens, uint32_t heads,
+                         const v1::AttendHeader& header) {
+  const uint64_t element_bytes = ElementBytes(header.dtype());
+  uint64_t expected = 0;
+  const bool overflows = __builtin_mul_overflow(tokens, heads * element_bytes, &expected) ||
+                         __builtin_mul_overflow(expected, uint64_t{header.head_dim()}, &expected);
+  if (element_bytes == 0 || (!overflows && bytes == expected)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " has ", bytes, " bytes for ", tokens, " tokens of ", heads,
+                                                 " heads of ", header.head_dim(), " elements of ", element_bytes,
+                                                 " bytes"));
+}
+
 }  // namespace
 
 absl::Status CheckCall(const AttendCall& call) {
@@ -28,22 +53,26 @@ absl::Status CheckCall(const AttendCall& call) {
     return absl::InvalidArgumentError(
         absl::StrCat("v has ", call.v.size(), " bytes, and must have as many as k: ", call.k.size()));
   }
+  const v1::AttendHeader& header = call.header;
+  if (const size_t size = header.ByteSizeLong(); size > wire::SliceReader::kMaxSubmessageBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the header takes ", size, " bytes, above the limit of ", wire::SliceReader::kMaxSubmessageBytes));
+  }
+  const uint64_t q_tokens = Tokens(header.q_lengths());
+  const uint64_t kv_tokens = header.kv_lengths().empty() ? q_tokens : Tokens(header.kv_lengths());
+  if (absl::Status status = CheckTensor("q", call.q.size(), q_tokens, header.q_heads(), header); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = CheckTensor("k", call.k.size(), kv_tokens, header.kv_heads(), header); !status.ok()) {
+    return status;
+  }
   uint64_t lse_bytes = 0;
-  if (call.header.options().return_lse()) {
-    uint64_t rows = 0;
-    for (const uint32_t length : call.header.q_lengths()) rows += length;
-    if (call.header.q_heads() > 0 && rows > call.q.size()) {  // each row has bytes, so that this bounds the product
-      return absl::InvalidArgumentError(absl::StrCat("q has ", call.q.size(), " bytes for ", rows, " tokens"));
-    }
-    lse_bytes = rows * call.header.q_heads() * sizeof(float);
+  if (header.options().return_lse() && __builtin_mul_overflow(q_tokens, header.q_heads() * sizeof(float), &lse_bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("q_lengths: an LSE for ", q_tokens, " tokens is too large"));
   }
   if (call.lse.size() != lse_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("lse has ", call.lse.size(), " bytes, expected ", lse_bytes, " for this header"));
-  }
-  if (const size_t size = call.header.ByteSizeLong(); size > wire::SliceReader::kMaxSubmessageBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the header takes ", size, " bytes, above the limit of ", wire::SliceReader::kMaxSubmessageBytes));
   }
   return absl::OkStatus();
 }

@@ -47,9 +47,11 @@ absl::StatusOr<std::vector<Endpoint>> ParseTarget(const std::string& target, con
     if (absl::Status status = CheckTarget(one); !status.ok()) return status;
     endpoints.push_back({std::string(one), ""});
   }
-  if (endpoints.size() > 1 && std::any_of(endpoints.begin(), endpoints.end(),
-                                          [](const Endpoint& endpoint) { return endpoint.target.empty(); })) {
-    return absl::InvalidArgumentError(absl::StrCat("target is ", target, ", a list with nothing between two commas"));
+  if (std::any_of(endpoints.begin(), endpoints.end(),
+                  [](const Endpoint& endpoint) { return endpoint.target.empty(); })) {
+    return absl::InvalidArgumentError(
+        endpoints.size() == 1 ? "target is empty"
+                              : absl::StrCat("target is ", target, ", a list with nothing between two commas"));
   }
   if (options.every_address && endpoints.size() > 1) {
     return absl::InvalidArgumentError("every_address goes with a single name");

@@ -323,6 +323,25 @@ TEST(ClientTest, RefusesCallsWhoseSpansDoNotFit) {
   refused([](AttendCall& call) { call.header.mutable_options()->set_return_lse(false); }, "lse has 40 bytes");
   refused([](AttendCall& call) { call.header.set_q_lengths(0, 0xffffffff); }, "for 4294967295 tokens");
   refused([](AttendCall& call) { call.header.mutable_kv_lengths()->Resize(2 << 20, 1); }, "above the limit");
+  // More or less than the header says: of a stream, the server would wait for the rest.
+  refused([](AttendCall& call) { call.header.add_q_lengths(1); }, "q has 160 bytes for 6 tokens");
+  refused([](AttendCall& call) { call.header.set_kv_lengths(0, 4); }, "k has 160 bytes for 4 tokens");
+  refused(
+      [](AttendCall& call) {
+        call.header.clear_kv_lengths();
+        call.header.set_q_lengths(0, 6);
+      },
+      "q has 160 bytes");
+  refused([](AttendCall& call) { call.header.set_kv_heads(1); }, "of 1 heads");
+  refused([](AttendCall& call) { call.header.set_head_dim(16); }, "of 16 elements");
+  refused([](AttendCall& call) { call.header.set_dtype(v1::DATA_TYPE_FLOAT32); }, "elements of 4 bytes");
+  refused(
+      [](AttendCall& call) {
+        call.header.set_q_lengths(0, 1u << 31);  // the product overflows
+        call.header.add_q_lengths(5);
+        call.header.set_q_heads(1u << 31);
+      },
+      "for 2147483653 tokens");
   EXPECT_EQ(server.calls(), 0);
 }
 

@@ -31,8 +31,9 @@ namespace tessera {
 class SequenceConnection {
  public:
   SequenceConnection(const Endpoint& endpoint, const ClientOptions& options);
-  // REQUIRES: Close has returned, or nothing was ever started.
-  ~SequenceConnection() = default;
+  // Waits for the sequences that are being released: one may be let go of on another thread while the session closes.
+  // REQUIRES: Close has returned, or nothing else was ever started.
+  ~SequenceConnection() { unary_calls_.AwaitNone(); }
 
   // Sends the call on its way: over the stream, or as an RPC of its own where the transport is unary.
   void Start(const std::shared_ptr<ExtendOperation>& call) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "client/cpp/tessera/endpoint.h"
 #include "client/cpp/tessera/extend_call.h"
 #include "client/cpp/tessera/options.h"
 #include "client/cpp/tessera/resident_sequence.h"
@@ -111,6 +112,12 @@ TEST(SilentServerTest, ASessionEndsItsCallsInTheTimeOfOneGoodbye) {
   session->reset();
   EXPECT_LT(absl::Now() - begun, 4 * SequenceConnection::kGoodbyeTimeout) << "one stream after the other";
   for (const absl::Status& end : ends) EXPECT_EQ(end.code(), absl::StatusCode::kCancelled) << end;
+}
+
+TEST(SequenceConnectionTest, OutlivesTheReleaseOfItsSequences) {
+  auto connection = std::make_unique<SequenceConnection>(Endpoint{"127.0.0.1:1", ""}, ClientOptions());
+  connection->ReleaseSoon("handle");
+  connection.reset();  // where it did not wait, the answer would come to freed memory
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "prometheus/metric_type.h"
-#include "server/logging.h"
 #include "server/metrics/metric_names.h"
+#include "server/process/logging.h"
 
 namespace tessera {
 

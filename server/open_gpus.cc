@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "server/config/device_list.h"
 #include "server/device/cuda/cuda_device.h"
 #include "server/device/cuda/pinned_region.h"
 #include "server/device/cuda/real_cuda_calls.h"
-#include "server/device_list.h"
 #include "server/gpu_backend.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/device/device.h"
 
 namespace tessera {

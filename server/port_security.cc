@@ -4,7 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "server/credentials/tls_material.h"
-#include "server/logging.h"
+#include "server/process/logging.h"
 #include "server/rpc/caller.h"
 #include "server/rpc/token_check.h"
 

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpcpp/security/server_credentials.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/credentials/file_watcher.h"
 #include "server/credentials/token_table.h"
 #include "server/metrics/server_metrics.h"

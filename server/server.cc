@@ -15,12 +15,12 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server_builder.h"
 #include "server/engine/kind_runner.h"
-#include "server/logging.h"
 #include "server/metrics/metric_names.h"
 #include "server/metrics/process_collector.h"
 #include "server/metrics/scrape_gauges.h"
+#include "server/process/logging.h"
+#include "server/process/version.h"
 #include "server/rpc/extend_header.h"
-#include "server/version.h"
 
 namespace tessera {
 namespace {

@@ -23,7 +23,7 @@
 #include "grpcpp/server.h"
 #include "prometheus/collectable.h"
 #include "server/clock/clock.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/credentials/token_table.h"
 #include "server/device/device.h"
 #include "server/engine/engine.h"

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "server/clock/clock.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/device/cpu_device.h"
 #include "server/server.h"
 #include "tests/golden/vectors.h"

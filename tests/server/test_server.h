@@ -14,7 +14,7 @@
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "server/clock/fake_clock.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/device/fault_device.h"
 #include "server/server.h"
 #include "tessera/v1/attention.grpc.pb.h"

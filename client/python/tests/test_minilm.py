@@ -50,10 +50,15 @@ tessera_batch_requests_count{device="0"} 9
 tessera_batch_requests_sum{device="1"} 1e+1
 tessera_batch_requests_count{device="1"} 1
 tessera_batch_tokens_sum 12345
+tessera_stage_seconds_sum{stage="queue"} 40
+tessera_stage_seconds_sum{stage="compute"} 2
+tessera_stage_seconds_sum{stage="send"} 7
 """
-    assert batch_size.parse(exposition) == batch_size.Batches(100, 10)
-    assert batch_size.parse(exposition).since(batch_size.Batches(20, 2)).mean == 10
-    assert batch_size.parse("").mean == 0
+    batches = batch_size.parse(exposition)
+    assert batches == batch_size.Batches(100, 10, queue=40, compute=2)
+    assert batches.since(batch_size.Batches(20, 2, 0, 0)).mean == 10
+    assert batches.wait == pytest.approx(2)  # 0.4 s of 0.2 s each
+    assert batch_size.parse("").mean == batch_size.parse("").wait == 0
 
 
 def installed() -> bool:

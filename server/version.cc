@@ -1,8 +1,0 @@
-#include "server/version.h"
-
-namespace tessera {
-
-const char* const kVersion = TESSERA_VERSION;
-const char* const kRevision = TESSERA_REVISION;
-
-}  // namespace tessera

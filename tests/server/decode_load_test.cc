@@ -153,6 +153,18 @@ TEST(DecodeLoadTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(std::string(Decode(ramp).status().message()), HasSubstr("--mode"));
 }
 
+TEST(DecodeLoadTest, WhatAServerDidBeforeItFailedIsReported) {
+  TestServer server("run@40+=internal", WithProfile());
+  LoadConfig config = Load(server, "profile=small,steps=4");
+  config.give_up_after = 5;
+  config.length.max_requests = 1000;
+  const absl::StatusOr<DecodeReport> report = Decode(config);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_GT(report->targets[0].stats.tokens, 0);
+  EXPECT_EQ(report->ended.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(RenderDecodeJson(*report), HasSubstr("\"ended\": \"INTERNAL: server: gave up after 5"));
+}
+
 TEST(DecodeLoadTest, TheTimeEndsLongSequences) {
   TestServer server("", WithProfile());
   LoadConfig config = Load(server, "profile=small,steps=190");

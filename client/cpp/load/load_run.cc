@@ -52,7 +52,7 @@ void Offer(const LoadConfig& config, absl::Duration origin, Dispatcher* dispatch
   }
 }
 
-// Offers the load of `config` once and adds what came of it to `report`.
+// Offers the load of `config` once and adds what came of it to `report`. The status is that of a run that was given up.
 absl::Status RunRound(const LoadConfig& config, Target* target, const std::atomic<bool>* interrupted,
                       TargetReport* report) {
   LoadClock* const clock = LoadClock::Real();
@@ -65,10 +65,6 @@ absl::Status RunRound(const LoadConfig& config, Target* target, const std::atomi
   if (config.progress) progress.emplace(report->name, &dispatcher);
   Offer(config, origin, &dispatcher, report);
   progress.reset();
-  if (const absl::Status status = dispatcher.give_up_status(); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(report->name, ": gave up after ", config.give_up_after,
-                                                    " failures in a row, the last: ", status.message()));
-  }
   // Rounds follow one another, as if the other target's rounds took no time.
   std::vector<TimelinePoint>& timeline = report->timeline;
   const absl::Duration before =
@@ -78,7 +74,10 @@ absl::Status RunRound(const LoadConfig& config, Target* target, const std::atomi
     point.begin += before;
     timeline.push_back(point);
   }
-  return absl::OkStatus();
+  const absl::Status status = dispatcher.give_up_status();
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(report->name, ": gave up after ", config.give_up_after,
+                                                  " failures in a row, the last: ", status.message()));
 }
 
 // What an echo is loaded through.
@@ -155,12 +154,11 @@ absl::StatusOr<Report> RunLoadTest(const LoadConfig& config, const std::atomic<b
 
   for (int round = 0; round < config.rounds; ++round) {
     const LoadConfig part = RoundOf(config, round);
-    for (size_t i = 0; i < targets.size() && !interrupted->load(); ++i) {
-      if (absl::Status status = RunRound(part, targets[i], interrupted, &report.targets[i]); !status.ok()) {
-        return status;
-      }
+    for (size_t i = 0; i < targets.size() && !interrupted->load() && report.ended.ok(); ++i) {
+      report.ended = RunRound(part, targets[i], interrupted, &report.targets[i]);
     }
   }
+  if (!report.ended.ok() && report.targets[0].stats.total.ok == 0) return report.ended;
   // An interrupt can leave a target without any round.
   while (!report.targets.empty() && report.targets.back().stats.shapes.empty()) report.targets.pop_back();
   if (report.targets.empty()) return absl::CancelledError("interrupted before anything was measured");

@@ -11,7 +11,8 @@
 namespace tessera::load {
 
 // Setting `interrupted`, which must outlive the call, ends the run early; what was measured until then is reported.
-// The status is that of a server that cannot be reached, or that answers nothing but failures.
+// The status is that of a server that cannot be reached, or that answers nothing but failures; where it has answered
+// before, that is reported, and Report::ended says why there is no more.
 // REQUIRES: CompleteConfig accepted the config.
 absl::StatusOr<Report> RunLoadTest(const LoadConfig& config, const std::atomic<bool>* interrupted);
 

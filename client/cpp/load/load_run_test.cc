@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/synchronization/blocking_counter.h"
+#include "client/cpp/load/report.h"
 #include "client/cpp/load/tessera_target.h"
 #include "client/cpp/tessera/fake_server.h"
 #include "gmock/gmock.h"
@@ -233,6 +234,30 @@ TEST_F(LoadRunTest, GivesUpOnAServerThatRefusesTheShape) {
   EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(report.status().message()), HasSubstr("head_dim"));
   EXPECT_LT(server_.calls(), 200);
+}
+
+TEST_F(LoadRunTest, WhatAServerAnsweredBeforeItFailedIsReported) {
+  server_.SetJudge([](const FakeServer::Call& call) {
+    FakeServer::Decision decision;
+    if (call.number <= 50) return decision;
+    decision.deed = FakeServer::Deed::kFail;
+    decision.status = {grpc::StatusCode::INTERNAL, "broken"};
+    return decision;
+  });
+  LoadConfig config = Config();
+  config.give_up_after = 20;
+  config.echo = true;
+  config.rounds = 2;
+  ASSERT_TRUE(CompleteConfig(&config).ok());
+  const auto report = RunLoadTest(config, &interrupted_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->ended.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(report->ended.message()), HasSubstr("gave up after 20 failures in a row"));
+  ASSERT_EQ(report->targets.size(), 1u) << "the echo had no turn any more";
+  EXPECT_EQ(report->targets[0].stats.total.ok, 50);
+  EXPECT_GE(report->targets[0].stats.total.failed, 20);
+  EXPECT_FALSE(report->targets[0].timeline.empty());
+  EXPECT_THAT(RenderJson(*report), HasSubstr("\"ended\": \"INTERNAL: server: gave up"));
 }
 
 TEST_F(LoadRunTest, NobodyThereIsAnError) {

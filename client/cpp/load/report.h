@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/cpp/load/answer_check.h"
 #include "client/cpp/load/run_stats.h"
@@ -29,6 +30,7 @@ struct Report {
   std::optional<absl::Duration> slo_p99;  // of a ramp
   std::vector<TargetReport> targets;      // at least one; the server, if any, is first
   std::optional<CheckResult> check;
+  absl::Status ended;  // not OK: the run was given up, and only what came before is in the report
 };
 
 // Server over echo, where both were loaded.

@@ -86,6 +86,7 @@ std::string RenderJson(const Report& report) {
         {"requests_per_second", ratio->requests_per_second}, {"p50", ratio->p50}, {"p99", ratio->p99}};
   }
   if (report.check.has_value()) json["check"] = Check(*report.check);
+  if (!report.ended.ok()) json["ended"] = report.ended.ToString();
   return Dump(json);
 }
 

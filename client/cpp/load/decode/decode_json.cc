@@ -65,6 +65,7 @@ std::string RenderDecodeJson(const DecodeReport& report) {
                                 {"step_p50_over_echo_and_run", ratio->step_p50_over_echo_and_run}};
   }
   if (report.check.has_value()) json["check"] = Check(*report.check);
+  if (!report.ended.ok()) json["ended"] = report.ended.ToString();
   return Dump(json);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/cpp/load/answer_check.h"
 #include "client/cpp/load/decode/decode_shape.h"
@@ -29,6 +30,7 @@ struct DecodeReport {
   double step_down_bytes = 0;               // of its answer
   std::vector<DecodeTargetReport> targets;  // the server first
   std::optional<CheckResult> check;
+  absl::Status ended;  // not OK: the run was given up, and only what came before is in the report
 };
 
 // Server over echo, where both were loaded.

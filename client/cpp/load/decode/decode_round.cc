@@ -47,16 +47,15 @@ int64_t DecodeRound::active() const {
   return static_cast<int64_t>(active_.size());
 }
 
-absl::StatusOr<DecodeStats> DecodeRound::Run() {
+absl::Status DecodeRound::Run(DecodeStats* stats) {
   config_.mode == LoadMode::kClosed ? RunClosed() : RunOpen();
   while (active() > 0) Wait(absl::InfiniteDuration());
   Wait(absl::ZeroDuration());
-  if (gave_up_) {
-    absl::MutexLock lock(&mutex_);
-    return absl::Status(last_failure_.code(), absl::StrCat(name_, ": gave up after ", config_.give_up_after,
-                                                           " failures in a row, the last: ", last_failure_.message()));
-  }
-  return recorder_.Take(LoadClock::Real()->Now());
+  *stats = recorder_.Take(LoadClock::Real()->Now());
+  if (!gave_up_) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  return absl::Status(last_failure_.code(), absl::StrCat(name_, ": gave up after ", config_.give_up_after,
+                                                         " failures in a row, the last: ", last_failure_.message()));
 }
 
 void DecodeRound::RunClosed() {

@@ -30,8 +30,8 @@ class DecodeRound {
   DecodeRound(const LoadConfig& config, const DecodeShape& shape, std::string name, DecodeTarget* target,
               const std::atomic<bool>* interrupted);
 
-  // Called once. The status is that of a server that answers nothing but failures.
-  absl::StatusOr<DecodeStats> Run();
+  // Called once. `stats` is what was measured; the status, that of a round that was given up.
+  absl::Status Run(DecodeStats* stats);
 
  private:
   // Both begin groups until the time is over.

@@ -62,13 +62,14 @@ absl::StatusOr<DecodeReport> RunDecode(const LoadConfig& config, const std::atom
 
   for (int round = 0; round < config.rounds; ++round) {
     const LoadConfig part = RoundOf(config, round);
-    for (size_t i = 0; i < targets.size() && !interrupted->load(); ++i) {
+    for (size_t i = 0; i < targets.size() && !interrupted->load() && report.ended.ok(); ++i) {
       DecodeTargetReport& target = report.targets[i];
-      absl::StatusOr<DecodeStats> stats = DecodeRound(part, report.shape, target.name, targets[i], interrupted).Run();
-      if (!stats.ok()) return stats.status();
-      target.stats.AppendRound(*stats);
+      DecodeStats stats;
+      report.ended = DecodeRound(part, report.shape, target.name, targets[i], interrupted).Run(&stats);
+      target.stats.AppendRound(stats);
     }
   }
+  if (!report.ended.ok() && report.targets[0].stats.tokens == 0) return report.ended;
   report.check = (*server)->Check(kRowsCheckedPerAnswer, config.seed);
   return report;
 }

@@ -173,6 +173,7 @@ TEST_F(NpyAttendTest, RefusesArraysThatDoNotFit) {
     EXPECT_THAT(status.message(), HasSubstr(message));
   };
   refused(Array("<f4", {5, 16}), good, good, "q has shape (5, 16)");
+  refused(Array("<f4", {1 << 30, 1 << 30, 0}), good, good, "q has shape (1073741824, 1073741824, 0)");
   refused(good, Array("<f2", {5, 2, 8}), good, "k has elements of type '<f2'");
   refused(good, good, Array("<f4", {5, 2, 16}), "v has head_dim 16");
   refused(good, good, Array("<f4", {4, 2, 8}), "v must have the shape of k");

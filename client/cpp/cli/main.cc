@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
@@ -21,7 +20,7 @@
 #include "client/cpp/cli/npy_attend.h"
 #include "client/cpp/cli/plan_tables.h"
 #include "client/cpp/cli/profile_line.h"
-#include "client/cpp/flags/flag_names.h"
+#include "client/cpp/flags/command_line.h"
 #include "client/cpp/flags/security_flags.h"
 #include "client/cpp/tessera/client.h"
 
@@ -67,12 +66,14 @@ constexpr char kUsage[] = R"(the client of a Tessera server
 
 With TLS: [--tls | --tls-ca=ca.crt] [--tls-certificate=own.crt --tls-private-key=own.key] [--token-file=token]
 
-Exit codes: 0 done (health: serving); 1 the server refused or failed the call, or there is no such flag; 2 the command
-line or a file is wrong; 3 the server cannot be reached in time, or says that it is not serving.)";
+Exit codes: 0 done (health: serving); 1 the server refused or failed the call; 2 the command line or a file is wrong;
+3 the server cannot be reached in time, or says that it is not serving.)";
 
-enum ExitCode { kDone = 0, kFailed = 1, kWrongUsage = 2, kUnreachable = 3 };
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kUnreachable = 3;
 
-int Report(const absl::Status& status, ExitCode failed = kFailed) {
+int Report(const absl::Status& status, int failed = kFailed) {
   if (status.ok()) return kDone;
   absl::FPrintF(stderr, "tessera: %s\n", status.ToString());
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ? kUnreachable : failed;
@@ -214,10 +215,10 @@ int Main(int argc, char** argv) {
   };
   usage.contains_helpshort_flags = usage.contains_help_flags;
   absl::SetFlagsUsageConfig(usage);
-  AcceptDashesInFlagNames(argc, argv);
-  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
+  const std::vector<char*> words = ParseFlags(argc, argv);
   if (words.size() != 2) return WrongUsage(absl::StrCat("expected one command\n\n", kUsage));
   const std::string command = words[1];
+  if (absl::GetFlag(FLAGS_timeout) <= absl::ZeroDuration()) return WrongUsage("--timeout: must be over 0");
 
   ClientOptions options;
   options.tenant = absl::GetFlag(FLAGS_tenant);
@@ -238,5 +239,8 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   // As in the server; and where destroyed mutexes are not forgotten, cycles are found among those of different times.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  return tessera::Main(argc, argv);
+  const int code = tessera::Main(argc, argv);
+  if (std::fflush(stdout) == 0) return code;
+  std::perror("tessera: standard output");
+  return tessera::kFailed;
 }

@@ -3,9 +3,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -145,9 +145,9 @@ std::string FormatNpy(const NpyArray& array) {
 absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) return absl::UnknownError(absl::StrCat(path, ": cannot be read"));
-  absl::StatusOr<NpyArray> array = ParseNpy(bytes);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();  // which fails, where an iterator over a directory would throw
+  absl::StatusOr<NpyArray> array = ParseNpy(std::move(bytes).str());
   if (!array.ok()) return InFile(path, array.status());
   return array;
 }

@@ -17,7 +17,7 @@ v1::DataType DataTypeOf(const NpyArray& array) {
 }
 
 absl::Status CheckShape(absl::string_view name, const NpyArray& array) {
-  bool fits = array.shape.size() == 3;
+  bool fits = array.shape.size() == 3 && array.shape[1] > 0 && array.shape[2] > 0;
   for (const int64_t length : array.shape) fits = fits && length <= std::numeric_limits<uint32_t>::max();
   if (fits) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -115,6 +115,7 @@ TEST(NpyTest, FilesRoundTripAndErrorsNameThem) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->data, array->data);
   EXPECT_THAT(ReadNpy("/no/such.npy").status().message(), HasSubstr("/no/such.npy"));
+  EXPECT_THAT(ReadNpy(testing::TempDir()).status().message(), HasSubstr("not a .npy file")) << "a directory";
   EXPECT_THAT(WriteNpy("/no/such/dir.npy", *array).message(), HasSubstr("/no/such/dir.npy"));
 }
 

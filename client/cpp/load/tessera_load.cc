@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
-#include "client/cpp/flags/flag_names.h"
+#include "client/cpp/flags/command_line.h"
 #include "client/cpp/load/decode/decode_run.h"
 #include "client/cpp/load/echo_server.h"
 #include "client/cpp/load/load_flags.h"
@@ -29,7 +28,6 @@ constexpr char kUsage[] =
     "  tessera-load --echo                                                              the raw wire beside it";
 
 constexpr int kExitFailed = 1;
-constexpr int kExitUsage = 2;
 
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set by a signal handler");
@@ -61,26 +59,41 @@ int ServeEcho(const std::string& address) {
   return 0;
 }
 
+// Whether the file can be written: asked before a run, whose report would be lost. Leaves what it holds.
+bool Writable(const std::string& path) {
+  return path.empty() || std::ofstream(path, std::ios::binary | std::ios::app).good();
+}
+
+// True where no file is wanted.
 bool WriteFile(const std::string& path, const std::string& content) {
+  if (path.empty()) return true;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << content;
   file.close();
   return file.good();
 }
 
-// Prints and writes the reports. False where that cannot be.
-bool Deliver(const tessera::load::LoadConfig& config, const std::string& text, const std::string& json) {
+// Prints and writes the reports, each whatever becomes of the others. The exit code.
+int Deliver(const tessera::load::LoadConfig& config, const std::string& text, const std::string& json,
+            const std::string& html) {
   std::fwrite(text.data(), 1, text.size(), stdout);
-  return config.json_path.empty() || WriteFile(config.json_path, json);
+  const bool printed = std::fflush(stdout) == 0;
+  int code = printed ? 0 : Fail(kExitFailed, "cannot write to standard output");
+  if (!WriteFile(config.json_path, json)) code = Fail(kExitFailed, absl::StrCat("cannot write ", config.json_path));
+  if (!WriteFile(config.html_path, html)) code = Fail(kExitFailed, absl::StrCat("cannot write ", config.html_path));
+  return code;
 }
 
 int Decode(const tessera::load::LoadConfig& config) {
   absl::StatusOr<tessera::load::DecodeReport> report = tessera::load::RunDecode(config, &interrupted);
   if (!report.ok()) return Fail(kExitFailed, report.status().ToString());
   report->configuration = tessera::load::FlagValues();
-  if (!Deliver(config, tessera::load::RenderDecodeText(*report), tessera::load::RenderDecodeJson(*report))) {
-    return Fail(kExitFailed, absl::StrCat("cannot write ", config.json_path));
+  if (const int code =
+          Deliver(config, tessera::load::RenderDecodeText(*report), tessera::load::RenderDecodeJson(*report), "");
+      code != 0) {
+    return code;
   }
+  if (!report->ended.ok()) return Fail(kExitFailed, report->ended.ToString());
   if (report->check.has_value() && report->check->wrong_rows > 0) return Fail(kExitFailed, "wrong answers");
   if (report->targets[0].stats.tokens == 0) return Fail(kExitFailed, "no token was decoded");
   return 0;
@@ -97,12 +110,15 @@ int main(int argc, char** argv) {
   usage.contains_helpshort_flags = &load::IsOfThisProgram;
   usage.contains_help_flags = usage.contains_helpshort_flags;
   absl::SetFlagsUsageConfig(usage);
-  tessera::AcceptDashesInFlagNames(argc, argv);
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) return Fail(kExitUsage, absl::StrCat("unexpected argument: ", rest[1]));
+  const std::vector<char*> rest = tessera::ParseFlags(argc, argv);
+  if (rest.size() > 1) return Fail(tessera::kWrongUsage, absl::StrCat("unexpected argument: ", rest[1]));
   if (const std::string address = load::ServeEchoAddress(); !address.empty()) return ServeEcho(address);
   const absl::StatusOr<load::LoadConfig> config = load::ConfigFromFlags();
-  if (!config.ok()) return Fail(kExitUsage, std::string(config.status().message()));
+  if (!config.ok()) return Fail(tessera::kWrongUsage, std::string(config.status().message()));
+
+  for (const std::string& path : {config->json_path, config->html_path}) {
+    if (!Writable(path)) return Fail(tessera::kWrongUsage, absl::StrCat("cannot write ", path));
+  }
 
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);
@@ -111,12 +127,12 @@ int main(int argc, char** argv) {
   if (!report.ok()) return Fail(kExitFailed, report.status().ToString());
   report->configuration = load::FlagValues();
 
-  if (!Deliver(*config, load::RenderText(*report), load::RenderJson(*report))) {
-    return Fail(kExitFailed, absl::StrCat("cannot write ", config->json_path));
+  if (const int code =
+          Deliver(*config, load::RenderText(*report), load::RenderJson(*report), load::RenderHtml(*report));
+      code != 0) {
+    return code;
   }
-  if (!config->html_path.empty() && !WriteFile(config->html_path, load::RenderHtml(*report))) {
-    return Fail(kExitFailed, absl::StrCat("cannot write ", config->html_path));
-  }
+  if (!report->ended.ok()) return Fail(kExitFailed, report->ended.ToString());
   if (report->check.has_value() && report->check->wrong_rows > 0) return Fail(kExitFailed, "wrong answers");
   if (report->targets[0].stats.total.ok == 0) return Fail(kExitFailed, "no request was answered");
   return 0;

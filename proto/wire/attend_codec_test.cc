@@ -1,7 +1,5 @@
 // The codec against the generated protobuf classes, both ways.
-#include <algorithm>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +9,8 @@
 #include "gtest/gtest.h"
 #include "proto/wire/attend_decode.h"
 #include "proto/wire/attend_encode.h"
+#include "proto/wire/codec_test.h"
 #include "proto/wire/fragments.h"
-#include "tests/random/seed.h"
 
 namespace tessera::wire {
 namespace {
@@ -20,18 +18,8 @@ namespace {
 using ::google::protobuf::util::MessageDifferencer;
 using ::testing::HasSubstr;
 
-class AttendCodecTest : public ::testing::Test {
+class AttendCodecTest : public CodecTest {
  protected:
-  uint64_t Below(uint64_t bound) { return std::uniform_int_distribution<uint64_t>(0, bound - 1)(rng_); }
-  bool Coin() { return Below(2) == 0; }
-  uint64_t Number() { return rng_() >> Below(64); }
-
-  std::string Bytes(size_t most) {
-    std::string bytes(Below(most + 1), '\0');
-    for (char& byte : bytes) byte = static_cast<char>(rng_());
-    return bytes;
-  }
-
   v1::AttendHeader Header() {
     v1::AttendHeader header;
     header.set_dtype(static_cast<v1::DataType>(Below(4)));
@@ -56,20 +44,6 @@ class AttendCodecTest : public ::testing::Test {
     result.mutable_timing()->set_queue_ns(Number());
     return result;
   }
-
-  // As the network might deliver it: now and then byte by byte.
-  std::vector<grpc::Slice> Cut(const std::string& bytes) {
-    const size_t largest[] = {1, 3, 50, 5000, bytes.size() + 1};
-    return Fragment(bytes, largest[Below(std::size(largest))], rng_);
-  }
-
-  std::string Copied(const PayloadRef& payload) {
-    std::string copy(payload.size(), '#');
-    payload.CopyTo(reinterpret_cast<std::byte*>(copy.data()));
-    return copy;
-  }
-
-  std::mt19937_64 rng_{tessera::RandomSeed()};
 };
 
 constexpr int kRounds = 300;

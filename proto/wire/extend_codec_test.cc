@@ -1,17 +1,13 @@
 // The messages of SequenceService that carry tensors against the generated protobuf classes, both ways.
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <random>
 #include <string>
-#include <vector>
 
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "proto/wire/attend_decode.h"
 #include "proto/wire/attend_encode.h"
+#include "proto/wire/codec_test.h"
 #include "proto/wire/fragments.h"
-#include "tests/random/seed.h"
 
 namespace tessera::wire {
 namespace {
@@ -20,18 +16,8 @@ using ::google::protobuf::util::MessageDifferencer;
 
 constexpr int kRounds = 300;
 
-class ExtendCodecTest : public ::testing::Test {
+class ExtendCodecTest : public CodecTest {
  protected:
-  uint64_t Below(uint64_t bound) { return std::uniform_int_distribution<uint64_t>(0, bound - 1)(rng_); }
-  bool Coin() { return Below(2) == 0; }
-  uint64_t Number() { return rng_() >> Below(64); }
-
-  std::string Bytes(size_t most) {
-    std::string bytes(Below(most + 1), '\0');
-    for (char& byte : bytes) byte = static_cast<char>(rng_());
-    return bytes;
-  }
-
   v1::ExtendHeader Header() {
     v1::ExtendHeader header;
     header.set_q_heads(static_cast<uint32_t>(Number()));
@@ -51,17 +37,6 @@ class ExtendCodecTest : public ::testing::Test {
     for (uint64_t i = Below(20); i > 0; --i) result.add_lengths(Number());
     result.mutable_timing()->set_queue_ns(Number());
     return result;
-  }
-
-  std::vector<grpc::Slice> Cut(const std::string& bytes) {
-    const size_t largest[] = {1, 3, 50, 5000, bytes.size() + 1};
-    return Fragment(bytes, largest[Below(std::size(largest))], rng_);
-  }
-
-  static std::string Copied(const PayloadRef& payload) {
-    std::string copy(payload.size(), '#');
-    payload.CopyTo(reinterpret_cast<std::byte*>(copy.data()));
-    return copy;
   }
 
   // What Extend and ExtendStream have in common.
@@ -96,8 +71,6 @@ class ExtendCodecTest : public ::testing::Test {
     whole->set_o(Bytes(2000));
     whole->set_lse(Bytes(200));
   }
-
-  std::mt19937_64 rng_{tessera::RandomSeed()};
 };
 
 TEST_F(ExtendCodecTest, ExtendRequest) {

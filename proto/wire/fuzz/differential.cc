@@ -59,6 +59,17 @@ bool Same(const DecodedExtendStreamRequest& decoded, const v1::ExtendStreamReque
          Copied(decoded.q) == parsed.q() && Copied(decoded.k) == parsed.k() && Copied(decoded.v) == parsed.v();
 }
 
+bool Same(const DecodedExtendResponse& decoded, const v1::ExtendResponse& parsed) {
+  return Same(decoded.result, parsed.has_result(), parsed.result()) && Copied(decoded.o) == parsed.o() &&
+         Copied(decoded.lse) == parsed.lse();
+}
+
+bool Same(const DecodedExtendStreamResponse& decoded, const v1::ExtendStreamResponse& parsed) {
+  return decoded.id == parsed.id() && Same(decoded.result, parsed.has_result(), parsed.result()) &&
+         Same(decoded.status, parsed.has_status(), parsed.status()) && Copied(decoded.o) == parsed.o() &&
+         Copied(decoded.lse) == parsed.lse();
+}
+
 bool MayRefuseAlone(const absl::Status& status) {
   return absl::StrContains(status.message(), "has wire type") || absl::StrContains(status.message(), "groups") ||
          absl::StrContains(status.message(), "header parts");
@@ -88,7 +99,7 @@ std::optional<std::string> Compare(absl::string_view bytes, uint64_t seed,
 
 std::optional<std::string> DifferenceFromProtobuf(absl::string_view input) {
   if (input.size() < 2) return std::nullopt;
-  const uint8_t type = static_cast<uint8_t>(input[0]) % 6;
+  const uint8_t type = static_cast<uint8_t>(input[0]) % 8;
   const uint8_t seed = static_cast<uint8_t>(input[1]);
   input.remove_prefix(2);
   switch (type) {
@@ -102,8 +113,12 @@ std::optional<std::string> DifferenceFromProtobuf(absl::string_view input) {
       return Compare<v1::AttendStreamResponse, DecodedAttendStreamResponse>(input, seed, &DecodeAttendStreamResponse);
     case 4:
       return Compare<v1::ExtendRequest, DecodedExtendRequest>(input, seed, &DecodeExtendRequest);
-    default:
+    case 5:
       return Compare<v1::ExtendStreamRequest, DecodedExtendStreamRequest>(input, seed, &DecodeExtendStreamRequest);
+    case 6:
+      return Compare<v1::ExtendResponse, DecodedExtendResponse>(input, seed, &DecodeExtendResponse);
+    default:
+      return Compare<v1::ExtendStreamResponse, DecodedExtendStreamResponse>(input, seed, &DecodeExtendStreamResponse);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/load/decode/decode_report.h"
 #include "client/cpp/load/decode/decode_run.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -117,6 +117,20 @@ TEST_F(RegionSessionTest, TensorsOutsideTheRegionsAreRefusedHere) {
   EXPECT_EQ(session->Attend(call).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(RegionSessionTest, CallsWhoseTimeIsOverEndAtOnce) {
+  const ServerProcess server(TESSERA_SERVER, kAllowed);
+  const std::unique_ptr<RegionSession> session = Connect(server);
+  absl::StatusOr<Region> region = session->OpenSharedMemory(kCallBytes);
+  ASSERT_TRUE(region.ok()) << region.status();
+  AttendCall call = CallIn(region->memory(), 4, rng_);
+  for (const absl::Duration over : {-absl::Nanoseconds(1), -absl::Seconds(1), -absl::InfiniteDuration()}) {
+    call.timeout = over;
+    EXPECT_EQ(session->Attend(call).status().code(), absl::StatusCode::kDeadlineExceeded) << over;
+  }
+  call.timeout = absl::InfiniteDuration();
+  EXPECT_TRUE(session->Attend(call).ok());
+}
+
 TEST_F(RegionSessionTest, OffAndFullServersSaySo) {
   const ServerProcess off(TESSERA_SERVER, {"--backend=cpu"});
   EXPECT_EQ(Connect(off)->OpenSharedMemory(1).status().code(), absl::StatusCode::kFailedPrecondition);

@@ -135,7 +135,7 @@ CallHandle RegionSession::AttendAsync(const AttendCall& call, AttendCallback cal
   v1::AttendInRegionsRequest request;
   v1::AttendRegions& attend = *request.mutable_attend();
   *attend.mutable_header() = call.header;
-  const absl::Duration timeout = call.timeout > absl::ZeroDuration() ? call.timeout : default_timeout_;
+  const absl::Duration timeout = call.timeout == absl::ZeroDuration() ? default_timeout_ : call.timeout;
   attend.set_timeout_us(Microseconds(timeout));
   const struct {
     const char* name;
@@ -147,6 +147,7 @@ CallHandle RegionSession::AttendAsync(const AttendCall& call, AttendCallback cal
                 {"o", call.o, attend.mutable_o()},
                 {"lse", call.lse, attend.mutable_lse()}};
   absl::Status status = CheckCall(call);
+  if (status.ok() && timeout < absl::ZeroDuration()) status = absl::DeadlineExceededError("the deadline has passed");
   for (const auto& field : fields) {
     if (!status.ok()) break;
     absl::StatusOr<v1::RegionTensor> tensor = stream_->Locate(field.name, field.span);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/time/clock.h"
 
 namespace tessera {
 
@@ -37,11 +36,13 @@ ClientOptions WithoutRetriesOfGrpc(ClientOptions options) {
 
 }  // namespace
 
-ServerSet::ServerSet(const ClientOptions& options, bool several, TimerQueue* timers, std::function<void()> on_failure)
+ServerSet::ServerSet(const ClientOptions& options, bool several, TimerQueue* timers, std::function<void()> on_failure,
+                     std::function<absl::Time()> now)
     : options_(several ? WithoutRetriesOfGrpc(options) : options),
       several_(several),
       timers_(timers),
-      on_failure_(std::move(on_failure)) {}
+      on_failure_(std::move(on_failure)),
+      now_(std::move(now)) {}
 
 ServerSet::~ServerSet() {
   absl::MutexLock lock(&mutex_);
@@ -80,7 +81,7 @@ bool ServerSet::Avoided(const Server& server, absl::Time now) {
 }
 
 ServerSet::Server* ServerSet::Pick(const Server* except) {
-  const absl::Time now = several_ ? absl::Now() : absl::InfinitePast();
+  const absl::Time now = several_ ? now_() : absl::InfinitePast();
   absl::MutexLock lock(&mutex_);
   if (servers_.empty()) return nullptr;
   // What is better comes first; equals take turns.
@@ -108,7 +109,7 @@ void ServerSet::Return(Server* server, const absl::Status& end) {
     --server->calls;
     if (absl::IsUnavailable(end)) {
       // Calls that were open together fail together, and a trial has been counted: one failure.
-      const absl::Time now = absl::Now();
+      const absl::Time now = now_();
       failed = several_ && !Avoided(*server, now);
       if (failed) server->avoided_until = now + Avoidance(++server->failures);
     } else if (!absl::IsCancelled(end) && !absl::IsDeadlineExceeded(end)) {  // these say nothing of the server
@@ -119,7 +120,7 @@ void ServerSet::Return(Server* server, const absl::Status& end) {
 }
 
 bool ServerSet::HasAnother(const Server* server) const {
-  const absl::Time now = absl::Now();
+  const absl::Time now = now_();
   absl::MutexLock lock(&mutex_);
   return std::any_of(servers_.begin(), servers_.end(),
                      [&](const auto& other) { return other.get() != server && !Avoided(*other, now); });

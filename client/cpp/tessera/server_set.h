@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cpp/tessera/connection_pool.h"
 #include "client/cpp/tessera/endpoint.h"
@@ -26,8 +27,10 @@ class ServerSet {
   struct Server;
 
   // `several`: calls may be tried again elsewhere, so that gRPC must not hold them to one server. `on_failure` runs,
-  // with no lock held, when a server begins to be avoided. The timers outlive the set.
-  ServerSet(const ClientOptions& options, bool several, TimerQueue* timers, std::function<void()> on_failure);
+  // with no lock held, when a server begins to be avoided. The timers outlive the set. `now` tells the time, to a test
+  // another than the real one.
+  ServerSet(const ClientOptions& options, bool several, TimerQueue* timers, std::function<void()> on_failure,
+            std::function<absl::Time()> now = absl::Now);
   // REQUIRES: every call has been returned.
   ~ServerSet();
 
@@ -59,6 +62,7 @@ class ServerSet {
   const bool several_;
   TimerQueue* const timers_;
   const std::function<void()> on_failure_;
+  const std::function<absl::Time()> now_;
 
   mutable absl::Mutex mutex_;
   std::vector<std::unique_ptr<Server>> servers_ ABSL_GUARDED_BY(mutex_);

@@ -1,11 +1,12 @@
 // The choice among servers, without a server: nothing connects before a call is made.
 #include "client/cpp/tessera/server_set.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/cpp/tessera/address_watch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -38,7 +39,8 @@ class ServerSetTest : public ::testing::Test {
   const absl::Status gone_ = absl::UnavailableError("gone");
   TimerQueue timers_;
   int failures_ = 0;
-  ServerSet servers_{ClientOptions(), true, &timers_, [this] { ++failures_; }};
+  absl::Time now_ = absl::UnixEpoch();
+  ServerSet servers_{ClientOptions(), true, &timers_, [this] { ++failures_; }, [this] { return now_; }};
 };
 
 TEST_F(ServerSetTest, IdleServersTakeTurns) {
@@ -71,7 +73,7 @@ TEST_F(ServerSetTest, AServerThatIsGoneIsAvoidedAndThenTriedByOneCall) {
   EXPECT_EQ(failures_, 1);
   EXPECT_TRUE(servers_.HasAnother(gone));
   for (int i = 0; i < 10; ++i) EXPECT_NE(Call(absl::OkStatus()), gone);
-  absl::SleepFor(ServerSet::kFirstAvoidance);
+  now_ += ServerSet::kFirstAvoidance;
   // Three calls at once: each server gets one, and no further one goes to the server on trial.
   std::vector<ServerSet::Server*> open;
   for (int i = 0; i < 6; ++i) open.push_back(servers_.Pick());
@@ -81,6 +83,27 @@ TEST_F(ServerSetTest, AServerThatIsGoneIsAvoidedAndThenTriedByOneCall) {
   std::map<ServerSet::Server*, int> calls;
   for (int i = 0; i < 30; ++i) ++calls[Call(absl::OkStatus())];
   EXPECT_EQ(calls[gone], 10);
+}
+
+TEST_F(ServerSetTest, EachTrialThatFailsDoublesTheTimeToTheNext) {
+  ServerSet::Server* gone = Call(gone_);
+  const auto trials = [&] {
+    int count = 0;
+    for (int i = 0; i < 9; ++i) {
+      ServerSet::Server* server = servers_.Pick();
+      count += server == gone;
+      servers_.Return(server, server == gone ? gone_ : absl::OkStatus());
+    }
+    return count;
+  };
+  absl::Duration avoided = ServerSet::kFirstAvoidance;
+  for (int trial = 0; trial < 10; ++trial) {
+    now_ += avoided - absl::Nanoseconds(1);
+    EXPECT_EQ(trials(), 0) << avoided;
+    now_ += absl::Nanoseconds(1);
+    EXPECT_EQ(trials(), 1) << avoided;
+    avoided = std::min(2 * avoided, ServerSet::kLongestAvoidance);
+  }
 }
 
 TEST_F(ServerSetTest, CallsThatFailTogetherAreOneFailure) {
@@ -93,7 +116,7 @@ TEST_F(ServerSetTest, CallsThatFailTogetherAreOneFailure) {
   for (ServerSet::Server* server : open) {
     if (server != open.front()) servers_.Return(server, absl::OkStatus());
   }
-  absl::SleepFor(ServerSet::kFirstAvoidance);  // as long as after one failure
+  now_ += ServerSet::kFirstAvoidance;  // as long as after one failure
   std::map<ServerSet::Server*, int> calls;
   for (int i = 0; i < 30; ++i) ++calls[Call(absl::OkStatus())];
   EXPECT_EQ(calls[open.front()], 10);

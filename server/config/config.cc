@@ -186,7 +186,8 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            // Names that the scheduler does not know its options by. GetServerInfo has 32 bits for the first.
            CheckRange("max_queue_requests", config.scheduler.max_queue_jobs, 1, kMostInt),
            CheckRange("max_batch_requests", config.scheduler.max_batch_jobs, 1, kMost),
-           Validate(SchedulerOptionsFor(config, config.backend)),
+           // As a GPU has them: what a CPU makes no use of is checked all the same.
+           Validate(SchedulerOptionsFor(config, "cuda")),
            CheckShare("max_tenant_memory_share", config.attend.max_tenant_memory_share),
            // A region has whole pages.
            CheckRange("max_region_bytes", config.regions.max_bytes, static_cast<int64_t>(SharedMemory::PageBytes()),

@@ -1,11 +1,13 @@
 #include "server/config/kv_profiles.h"
 
+#include <cstddef>
 #include <fstream>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -15,6 +17,9 @@
 
 namespace tessera {
 namespace {
+
+// Bytes of a field that an error quotes.
+constexpr size_t kMostShown = 200;
 
 bool ParseDType(absl::string_view text, DType* dtype) {
   for (const DType candidate : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
@@ -65,9 +70,9 @@ absl::StatusOr<std::vector<CacheProfile>> ParseCacheProfiles(absl::string_view t
           absl::StrSplit(field, absl::MaxSplits('=', 1));
       if (!SetField(absl::StripAsciiWhitespace(key_and_value.first), absl::StripAsciiWhitespace(key_and_value.second),
                     &profile)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("kv_profiles: profile ", profiles.size(), ": \"", field,
-                         "\" is no key=value that is known, or names no file of numbers"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "kv_profiles: profile ", profiles.size(), ": \"", absl::CHexEscape(field.substr(0, kMostShown)),
+            "\" is no key=value that is known, or names no file of numbers"));
       }
     }
     profiles.push_back(std::move(profile));

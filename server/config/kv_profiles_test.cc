@@ -1,10 +1,12 @@
 #include "server/config/kv_profiles.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -40,9 +42,16 @@ TEST(KvProfilesTest, EveryFieldIsRead) {
 TEST(KvProfilesTest, NamesGoIntoMessagesAndLabels) {
   CacheProfile profile{.name = "a profile, \"small\"", .pages = 1};
   EXPECT_TRUE(Validate(profile).ok());
-  for (const char* const name : {"", "\xff\xfe", "a\nb"}) {
+  profile.name = std::string(64, 'a');
+  EXPECT_TRUE(Validate(profile).ok());
+  for (const std::string& name : {std::string(), std::string("\xff\xfe"), std::string("a\nb"), std::string(65, 'a'),
+                                  std::string(1 << 20, '\xff')}) {
     profile.name = name;
-    EXPECT_EQ(Validate(profile).code(), absl::StatusCode::kInvalidArgument) << name;
+    const absl::Status status = Validate(profile);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
+    // What is refused goes into a line of the log.
+    EXPECT_LT(status.message().size(), 400u);
+    EXPECT_TRUE(std::all_of(status.message().begin(), status.message().end(), absl::ascii_isprint)) << status;
   }
 }
 
@@ -85,6 +94,9 @@ TEST(KvProfilesTest, WhatDoesNotParseIsNamed) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
     EXPECT_TRUE(absl::StrContains(status.message(), "kv_profiles: profile 0")) << status;
   }
+  const absl::Status status = ParseCacheProfiles(std::string(1 << 20, '\xff')).status();
+  EXPECT_LT(status.message().size(), 1000u);
+  EXPECT_TRUE(std::all_of(status.message().begin(), status.message().end(), absl::ascii_isprint)) << status;
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/cache/page.h"
 
@@ -22,10 +24,14 @@ constexpr int64_t kMaxBytes = int64_t{1} << 46;
 }  // namespace
 
 absl::Status Validate(const CacheProfile& profile) {
-  const auto refuse = [&profile](const auto&... why) {
-    return absl::InvalidArgumentError(absl::StrCat("kv_profiles: profile \"", profile.name, "\": ", why...));
+  const std::string shown = absl::CHexEscape(profile.name.substr(0, CacheProfile::kMaxNameBytes));
+  const auto refuse = [&shown](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat("kv_profiles: profile \"", shown, "\": ", why...));
   };
   if (profile.name.empty()) return refuse("a profile has a name");
+  if (profile.name.size() > CacheProfile::kMaxNameBytes) {
+    return refuse("name: ", profile.name.size(), " bytes, at most ", CacheProfile::kMaxNameBytes);
+  }
   // It is a string of messages, which are UTF-8, and a label.
   if (!std::all_of(profile.name.begin(), profile.name.end(), absl::ascii_isprint)) {
     return refuse("name: only printable ASCII");

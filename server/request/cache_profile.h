@@ -2,6 +2,7 @@
 #ifndef TESSERA_SERVER_REQUEST_CACHE_PROFILE_H_
 #define TESSERA_SERVER_REQUEST_CACHE_PROFILE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,7 +16,10 @@ namespace tessera {
 
 // Declared when the server starts.
 struct CacheProfile {
-  std::string name;  // callers ask for it by this
+  // A name is in answers and in labels of metrics.
+  static constexpr size_t kMaxNameBytes = 64;
+
+  std::string name;  // callers ask for it by this: printable ASCII
   int layers = 1;
   int32_t kv_heads = 1;
   int32_t head_dim = 128;

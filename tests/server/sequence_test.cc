@@ -531,6 +531,14 @@ TEST_F(SequenceTest, HostileCallsAreRefusedByName) {
   v1::CreateSequencesResponse created;
   EXPECT_EQ(client.stub().CreateSequences(&context, unknown, &created).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
+  // A name is not told back, however long, and one that is not UTF-8 does not parse.
+  unknown.set_profile(std::string(100'000, 'n'));
+  for (const std::string& request : {unknown.SerializeAsString(), std::string("\x0a\x02\xff\xfe")}) {
+    const grpc::Status status =
+        RawCall(server.channel(), "/tessera.v1.SequenceService/CreateSequences", request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_LT(status.error_message().size(), 100u) << status.error_message();
+  }
   EXPECT_EQ(UsedPages(server), 0);
   EXPECT_LT(client.Extend({{&a, 0, 2, 2}}), kTolerance);
   server.AwaitIdle();

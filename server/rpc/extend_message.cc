@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "proto/wire/attend_encode.h"
 #include "server/rpc/extend_header.h"
@@ -36,6 +37,29 @@ absl::Status CheckAnswer(const ExtendShape& shape) {
                                                  " bytes is more than the ", most, " that one message takes"));
 }
 
+// What the message asks for, its sequences not looked up yet.
+absl::StatusOr<ExtendSpec> ReadSpec(const SequenceEnvironment& environment, const wire::DecodedExtendRequest& message) {
+  absl::StatusOr<ExtendSpec> spec = ToExtendSpec(*message.header, environment);
+  if (!spec.ok()) return spec.status();
+  if (absl::Status fits = CheckAnswer(spec->shape); !fits.ok()) return fits;
+  if (absl::Status sizes = CheckPayloads(message, spec->shape); !sizes.ok()) return sizes;
+  return spec;
+}
+
+// NOT_FOUND where one of the handles is not good for the tenant. A header of more entries than there may be is not
+// looked through.
+absl::Status CheckHandles(const SequenceEnvironment& environment, absl::string_view tenant,
+                          const v1::ExtendHeader& header) {
+  if (header.entries_size() > environment.attend.limits.request.max_sequences) return absl::OkStatus();
+  for (const v1::ExtendEntry& entry : header.entries()) {
+    const absl::StatusOr<SequenceEnvironment::Named> named = environment.OfHandle(entry.sequence());
+    if (!named.ok()) return named.status();
+    const absl::Status found = named->cache->sequences().LayerLength(tenant, named->handle, 0).status();
+    if (!found.ok()) return found;
+  }
+  return absl::OkStatus();
+}
+
 // Bytes of the job's output; none where there are none.
 std::vector<grpc::Slice> OutputSlices(const ExtendJobPtr& job, int64_t offset, int64_t bytes) {
   std::vector<grpc::Slice> slices;
@@ -53,11 +77,13 @@ absl::StatusOr<AdmittedExtend> AdmitExtend(const SequenceEnvironment& environmen
                                            absl::Time deadline, ExtendJob::DoneFn done) {
   const AttendEnvironment& attend = environment.attend;
   if (!message.header.has_value()) return absl::InvalidArgumentError("header: missing");
-  absl::StatusOr<ExtendSpec> spec = ToExtendSpec(*message.header, environment);
-  if (!spec.ok()) return spec.status();
+  absl::StatusOr<ExtendSpec> spec = ReadSpec(environment, message);
+  if (!spec.ok()) {
+    // What else is wrong is for those to hear whose sequences they are: handles that are not good all look the same.
+    const absl::Status handles = CheckHandles(environment, tenant, *message.header);
+    return handles.ok() ? spec.status() : handles;
+  }
   const ExtendShape& shape = spec->shape;
-  if (absl::Status fits = CheckAnswer(shape); !fits.ok()) return fits;
-  if (absl::Status sizes = CheckPayloads(message, shape); !sizes.ok()) return sizes;
   if (deadline <= attend.clock->Now()) {
     return absl::DeadlineExceededError("the deadline passed before the call was received");
   }

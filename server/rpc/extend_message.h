@@ -22,7 +22,7 @@ struct AdmittedExtend {
 
 // Checks the message, takes memory for its call, and copies its payload there, once. Fails as ToExtendSpec,
 // Admission::AdmitCall and MakeExtendJob do; INVALID_ARGUMENT for payload of another size than the header's shape
-// needs, DEADLINE_EXCEEDED where the deadline has passed.
+// needs, DEADLINE_EXCEEDED where the deadline has passed. NOT_FOUND comes before INVALID_ARGUMENT.
 absl::StatusOr<AdmittedExtend> AdmitExtend(const SequenceEnvironment& environment, std::string tenant,
                                            const wire::DecodedExtendRequest& message, int64_t message_bytes,
                                            absl::Time deadline, ExtendJob::DoneFn done);

@@ -415,6 +415,16 @@ TEST_F(SequenceTest, HandlesThatAreNotGoodAreAllNotFound) {
     EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::NOT_FOUND);
     if (message.empty()) message = call.Await().error_message();
     EXPECT_EQ(call.Await().error_message(), message);
+    // Nor does it help to be wrong in another way, too.
+    v1::ExtendRequest layer = call.request(), payload = call.request(), heads = call.request();
+    layer.mutable_header()->mutable_entries(0)->set_layer(1000);
+    payload.mutable_q()->push_back('x');
+    heads.mutable_header()->set_q_heads(3);
+    for (const v1::ExtendRequest& request : {layer, payload, heads}) {
+      ExtendCall bad(caller.stub(), request, tenant);
+      EXPECT_EQ(bad.Await().error_code(), grpc::StatusCode::NOT_FOUND);
+      EXPECT_EQ(bad.Await().error_message(), message);
+    }
     v1::GetSequenceResponse info;
     EXPECT_EQ(caller.Get(sequence.handle, &info).error_message(), message);
     KnownSequence fork;

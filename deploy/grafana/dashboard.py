@@ -17,7 +17,7 @@ from promql import chosen, gauge, mean, quantile, rate
 FILE = pathlib.Path(__file__).parent / "dashboards" / "tessera.json"
 
 FAILED = (
-    f"({rate('tessera_rejected_total', reason='!~invalid|unauthenticated|tenant|connections|file_descriptors')}"
+    f"({rate('tessera_rejected_total', reason='!~invalid|not_found|conflict|precondition|unauthenticated|tenant|connections|file_descriptors')}"
     f" + {rate('tessera_expired_total')})"
 )
 ANSWERED = rate("tessera_stage_seconds_count", stage="send")
@@ -50,7 +50,7 @@ ROWS = [
             ),
             panel(
                 "Failed",
-                "Share of calls refused for want of room, or expired. Calls that were wrong, or that their"
+                "Share of calls refused for want of room, expired, or broken. Calls that were wrong, or that their"
                 " callers gave up, are not in it.",
                 [(f"{FAILED} / clamp_min({FAILED} + {ANSWERED}, 1e-9)", "failed")],
                 kind="stat",
@@ -303,7 +303,8 @@ ROWS = [
         [
             panel(
                 "Refused",
-                "By reason. invalid: the caller is wrong. unauthenticated, tenant: it has no good token, or another's."
+                "By reason. invalid, not_found, conflict, precondition: the caller is wrong; internal: the server is."
+                " unauthenticated, tenant: it has no good token, or another's."
                 " byte_budget, staging, queue, device_memory, kv_pages: no room now."
                 " connections, file_descriptors: connections, not calls. regions: too many, or too much memory.",
                 [(rate("tessera_rejected_total", "reason"), "{{reason}}")],

@@ -78,11 +78,15 @@ enum class RejectReason {
   kUnauthenticated,  // no token, or one that is not known
   kTenant,           // the token is another tenant's than the one that was named; or a region is for another host
   kRegions,          // a region, not a call: too many are open, or too much memory is shared
+  kNotFound,         // no such sequence, or region, for this caller
+  kConflict,         // another call is using the sequence
+  kPrecondition,     // what this server does not do as it is set up
+  kInternal,         // a defect, or a kernel that failed
 };
-inline constexpr std::array<const char*, 14> kRejectReasonLabels = {
-    "invalid",          "byte_budget",     "staging",  "queue",    "stream_calls",
-    "stripes",          "device_memory",   "kv_pages", "draining", "connections",
-    "file_descriptors", "unauthenticated", "tenant",   "regions"};
+inline constexpr std::array<const char*, 18> kRejectReasonLabels = {
+    "invalid",       "byte_budget", "staging",   "queue",       "stream_calls",     "stripes",
+    "device_memory", "kv_pages",    "draining",  "connections", "file_descriptors", "unauthenticated",
+    "tenant",        "regions",     "not_found", "conflict",    "precondition",     "internal"};
 
 // What is read anew from files when they change.
 enum class CredentialKind { kCertificate, kTokens };

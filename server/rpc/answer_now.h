@@ -30,26 +30,28 @@ grpc::ServerUnaryReactor* AnswerNow(RpcMethod method, const AttendEnvironment& e
   environment.observer->OnRpcStarted(method);
   Request message;
   grpc::ByteBuffer bytes(request);
-  grpc::Status status;
+  absl::Status status;
   if (request.Length() > kMostAnswerNowBytes) {
-    status =
-        grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
-                     absl::StrCat("the message has ", request.Length(), " bytes, it may have ", kMostAnswerNowBytes));
+    status = absl::InvalidArgumentError(
+        absl::StrCat("the message has ", request.Length(), " bytes, it may have ", kMostAnswerNowBytes));
   } else if (!grpc::SerializationTraits<Request>::Deserialize(&bytes, &message).ok()) {
-    status = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the message does not parse");
-  } else if (const auto answered = answer(message); !answered.ok()) {
-    status = ToGrpcStatus(answered.status());
-    const absl::Duration retry_after = RetryAfter(answered.status(), environment.scheduler->RetryAfter());
-    if (retry_after > absl::ZeroDuration()) AddRetryPushback(retry_after, context);
-    AddRedirect(answered.status(), context);
-  } else {
+    status = absl::InvalidArgumentError("the message does not parse");
+  } else if (const auto answered = answer(message); answered.ok()) {
     bool owned;
-    status = grpc::SerializationTraits<std::decay_t<decltype(*answered)>>::Serialize(*answered, response, &owned);
+    const grpc::Status serialized =
+        grpc::SerializationTraits<std::decay_t<decltype(*answered)>>::Serialize(*answered, response, &owned);
+    if (!serialized.ok()) status = absl::InternalError("the answer cannot be serialized");
+  } else {
+    status = answered.status();
   }
+  CountEnding(status, Station::kReceive, environment.observer);
+  const absl::Duration retry_after =
+      status.ok() ? absl::ZeroDuration() : RetryAfter(status, environment.scheduler->RetryAfter());
+  if (retry_after > absl::ZeroDuration()) AddRetryPushback(retry_after, context);
+  AddRedirect(status, context);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(status);
-  environment.observer->OnRpcHandled(method, static_cast<absl::StatusCode>(status.error_code()),
-                                     environment.clock->Now() - started);
+  reactor->Finish(ToGrpcStatus(status));
+  environment.observer->OnRpcHandled(method, status.code(), environment.clock->Now() - started);
   return reactor;
 }
 

@@ -22,9 +22,7 @@ grpc::ServerUnaryReactor* AnswerTenant(RpcMethod method, const SequenceEnvironme
                                                                         const Request&)) {
   const auto answer = [&](const Request& message) -> absl::StatusOr<Response> {
     const absl::StatusOr<std::string> tenant = TenantOf(context->client_metadata(), environment.attend.tokens);
-    absl::StatusOr<Response> answered = tenant.ok() ? call(environment, *tenant, message) : tenant.status();
-    CountEnding(answered.status(), Station::kReceive, environment.attend.observer);
-    return answered;
+    return tenant.ok() ? call(environment, *tenant, message) : tenant.status();
   };
   return AnswerNow<Request>(method, environment.attend, context, request, response, answer);
 }

@@ -109,8 +109,17 @@ void CountEnding(const absl::Status& status, Station where, RpcObserver* observe
       return observer->OnRejected(RejectReason::kUnauthenticated);
     case absl::StatusCode::kPermissionDenied:
       return observer->OnRejected(RejectReason::kTenant);
-    default:
+    case absl::StatusCode::kNotFound:
+      return observer->OnRejected(RejectReason::kNotFound);
+    case absl::StatusCode::kAborted:
+      return observer->OnRejected(RejectReason::kConflict);
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+      return observer->OnRejected(RejectReason::kPrecondition);
+    case absl::StatusCode::kOk:
       return;
+    default:
+      return observer->OnRejected(RejectReason::kInternal);
   }
 }
 

@@ -42,7 +42,7 @@ Station StationOf(Job::State state);
 absl::Status WithReason(absl::Status status, RejectReason reason);
 
 // Counts a call that ended with an error, once: expired, cancelled or rejected. RESOURCE_EXHAUSTED without a reason is
-// the device's. OK and other codes count as handled RPCs alone.
+// the device's. OK counts nothing.
 void CountEnding(const absl::Status& status, Station where, RpcObserver* observer);
 
 // When a caller refused with `status` should come back, the queue needing `queue_time` to empty; 0 where nothing can be

@@ -42,11 +42,27 @@ TEST(StatusTest, EndingsAreCountedOnceUnderTheirOwnName) {
   CountEnding(absl::ResourceExhaustedError(""), Station::kRun, &observer);
   CountEnding(absl::UnavailableError(""), Station::kRun, &observer);
   CountEnding(absl::OkStatus(), Station::kRun, &observer);
-  CountEnding(absl::InternalError(""), Station::kRun, &observer);
   EXPECT_THAT(observer.expired(), ElementsAre(Station::kQueue));
   EXPECT_THAT(observer.cancelled(), ElementsAre(Station::kRun));
   EXPECT_THAT(observer.rejected(), ElementsAre(RejectReason::kQueue, RejectReason::kInvalid,
                                                RejectReason::kDeviceMemory, RejectReason::kDraining));
+}
+
+TEST(StatusTest, EveryCodeButOkIsInOneOfTheThreeCounters) {
+  for (int code = 1; code <= 16; ++code) {
+    RecordingObserver observer;
+    CountEnding(absl::Status(static_cast<absl::StatusCode>(code), ""), Station::kRun, &observer);
+    EXPECT_EQ(observer.expired().size() + observer.cancelled().size() + observer.rejected().size(), 1u) << code;
+  }
+  RecordingObserver observer;
+  CountEnding(absl::NotFoundError(""), Station::kReceive, &observer);
+  CountEnding(absl::AbortedError(""), Station::kQueue, &observer);
+  CountEnding(absl::FailedPreconditionError(""), Station::kReceive, &observer);
+  CountEnding(absl::UnimplementedError(""), Station::kRun, &observer);
+  CountEnding(absl::InternalError(""), Station::kRun, &observer);
+  EXPECT_THAT(observer.rejected(),
+              ElementsAre(RejectReason::kNotFound, RejectReason::kConflict, RejectReason::kPrecondition,
+                          RejectReason::kPrecondition, RejectReason::kInternal));
 }
 
 TEST(StatusTest, ReasonsAreForWantOfRoomAlone) {

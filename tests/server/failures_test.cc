@@ -308,6 +308,7 @@ TEST_F(FailuresTest, OneCallsFailureDoesNotReachItsBatchNeighbours) {
   ASSERT_TRUE(calls[0]->Await().ok());
   EXPECT_LT(Error(calls[0]->request(), calls[0]->response().o()), 1e-5);
   EXPECT_EQ(calls[1]->Await().error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"internal\"}"], 1);
   ASSERT_TRUE(calls[2]->Await().ok());
   EXPECT_LT(Error(calls[2]->request(), calls[2]->response().o()), 1e-5);
 }

@@ -442,6 +442,9 @@ TEST_F(SequenceTest, HandlesThatAreNotGoodAreAllNotFound) {
   TestServer restarted("", Config());
   SequenceClient after = Client(restarted);
   not_found(after, "a", mine);
+  // Of each, four Extends, a Get, a Fork and a Truncate; a Release answers.
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"not_found\"}"], 5 * 7);
+  EXPECT_EQ(restarted.Metrics()["tessera_rejected_total{reason=\"not_found\"}"], 7);
 }
 
 TEST_F(SequenceTest, PagesThatRunOutRefuseAndChangeNothing) {
@@ -600,6 +603,7 @@ TEST_F(SequenceTest, MessagesWithoutTensorsAreBoundedBeforeTheyAreParsed) {
   const grpc::Status status = client.stub().ReleaseSequences(&context, request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("it may have 1048576"));
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"invalid\"}"], 1);
 }
 
 TEST_F(SequenceTest, ALostDeviceEndsAlsoWhoWaitsForATurn) {

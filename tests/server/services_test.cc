@@ -122,6 +122,7 @@ TEST(PlanTilesRpcTest, MalformedMessageIsInvalidArgument) {
                          std::string(method) + "\",grpc_service=\"tessera.v1.ServerService\",grpc_type=\"unary\"}"],
         1);
   }
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"invalid\"}"], 2);
 }
 
 TEST(MetricsTest, OneCallIsCountedEverywhere) {

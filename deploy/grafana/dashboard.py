@@ -17,7 +17,7 @@ from promql import chosen, gauge, mean, quantile, rate
 FILE = pathlib.Path(__file__).parent / "dashboards" / "tessera.json"
 
 FAILED = (
-    f"({rate('tessera_rejected_total', reason='!~invalid|not_found|conflict|precondition|unauthenticated|tenant|connections|file_descriptors')}"
+    f"({rate('tessera_rejected_total', reason='!~invalid|not_found|conflict|precondition|unauthenticated|tenant|token|connections|file_descriptors')}"
     f" + {rate('tessera_expired_total')})"
 )
 ANSWERED = rate("tessera_stage_seconds_count", stage="send")
@@ -304,7 +304,7 @@ ROWS = [
             panel(
                 "Refused",
                 "By reason. invalid, not_found, conflict, precondition: the caller is wrong; internal: the server is."
-                " unauthenticated, tenant: it has no good token, or another's."
+                " unauthenticated, tenant, token: it has no good token, another's, or no longer one."
                 " byte_budget, staging, queue, device_memory, kv_pages: no room now."
                 " connections, file_descriptors: connections, not calls. regions: too many, or too much memory.",
                 [(rate("tessera_rejected_total", "reason"), "{{reason}}")],

@@ -82,11 +82,13 @@ enum class RejectReason {
   kConflict,         // another call is using the sequence
   kPrecondition,     // what this server does not do as it is set up
   kInternal,         // a defect, or a kernel that failed
+  kToken,            // its stream's token is not valid any more
 };
-inline constexpr std::array<const char*, 18> kRejectReasonLabels = {
-    "invalid",       "byte_budget", "staging",   "queue",       "stream_calls",     "stripes",
-    "device_memory", "kv_pages",    "draining",  "connections", "file_descriptors", "unauthenticated",
-    "tenant",        "regions",     "not_found", "conflict",    "precondition",     "internal"};
+inline constexpr std::array<const char*, 19> kRejectReasonLabels = {
+    "invalid",          "byte_budget",     "staging",  "queue",    "stream_calls",
+    "stripes",          "device_memory",   "kv_pages", "draining", "connections",
+    "file_descriptors", "unauthenticated", "tenant",   "regions",  "not_found",
+    "conflict",         "precondition",    "internal", "token"};
 
 // What is read anew from files when they change.
 enum class CredentialKind { kCertificate, kTokens };

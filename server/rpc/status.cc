@@ -15,11 +15,15 @@ constexpr absl::string_view kReasonPayload = "tessera.dev/reject_reason";
 
 constexpr absl::string_view kRedirectPayload = "tessera.dev/redirect";
 
-// Of RESOURCE_EXHAUSTED.
-RejectReason ReasonOf(const absl::Status& status) {
+void SetReason(RejectReason reason, absl::Status* status) {
+  status->SetPayload(kReasonPayload, absl::Cord(absl::StrCat(static_cast<int>(reason))));
+}
+
+// The one that has been set, or `otherwise`.
+RejectReason ReasonOf(const absl::Status& status, RejectReason otherwise) {
   const absl::optional<absl::Cord> payload = status.GetPayload(kReasonPayload);
   int reason;
-  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &reason)) return RejectReason::kDeviceMemory;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &reason)) return otherwise;
   return static_cast<RejectReason>(reason);
 }
 
@@ -87,9 +91,13 @@ Station StationOf(Job::State state) {
 }
 
 absl::Status WithReason(absl::Status status, RejectReason reason) {
-  if (absl::IsResourceExhausted(status)) {
-    status.SetPayload(kReasonPayload, absl::Cord(absl::StrCat(static_cast<int>(reason))));
-  }
+  if (absl::IsResourceExhausted(status)) SetReason(reason, &status);
+  return status;
+}
+
+absl::Status TokenGone(absl::string_view message) {
+  absl::Status status = absl::UnavailableError(message);
+  SetReason(RejectReason::kToken, &status);
   return status;
 }
 
@@ -102,9 +110,9 @@ void CountEnding(const absl::Status& status, Station where, RpcObserver* observe
     case absl::StatusCode::kInvalidArgument:
       return observer->OnRejected(RejectReason::kInvalid);
     case absl::StatusCode::kResourceExhausted:
-      return observer->OnRejected(ReasonOf(status));
+      return observer->OnRejected(ReasonOf(status, RejectReason::kDeviceMemory));
     case absl::StatusCode::kUnavailable:
-      return observer->OnRejected(RejectReason::kDraining);
+      return observer->OnRejected(ReasonOf(status, RejectReason::kDraining));
     case absl::StatusCode::kUnauthenticated:
       return observer->OnRejected(RejectReason::kUnauthenticated);
     case absl::StatusCode::kPermissionDenied:
@@ -126,7 +134,7 @@ void CountEnding(const absl::Status& status, Station where, RpcObserver* observe
 absl::Duration RetryAfter(const absl::Status& status, absl::Duration queue_time) {
   if (absl::IsUnavailable(status)) return kDrainRetry;
   if (!absl::IsResourceExhausted(status)) return absl::ZeroDuration();
-  switch (ReasonOf(status)) {
+  switch (ReasonOf(status, RejectReason::kDeviceMemory)) {
     case RejectReason::kByteBudget:
     case RejectReason::kStaging:
     case RejectReason::kDeviceMemory:

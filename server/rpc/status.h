@@ -41,8 +41,11 @@ Station StationOf(Job::State state);
 // `status`, with what was full. Whoever refuses a call for want of room says so; nobody but CountEnding counts it.
 absl::Status WithReason(absl::Status status, RejectReason reason);
 
+// UNAVAILABLE of a call on a stream whose token is not valid any more: it is not counted as draining.
+absl::Status TokenGone(absl::string_view message);
+
 // Counts a call that ended with an error, once: expired, cancelled or rejected. RESOURCE_EXHAUSTED without a reason is
-// the device's. OK counts nothing.
+// the device's, UNAVAILABLE a server's that drains. OK counts nothing.
 void CountEnding(const absl::Status& status, Station where, RpcObserver* observer);
 
 // When a caller refused with `status` should come back, the queue needing `queue_time` to empty; 0 where nothing can be

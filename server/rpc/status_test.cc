@@ -65,6 +65,15 @@ TEST(StatusTest, EveryCodeButOkIsInOneOfTheThreeCounters) {
                           RejectReason::kPrecondition, RejectReason::kInternal));
 }
 
+TEST(StatusTest, ACallThatLosesItsTokenIsNotCountedAsDraining) {
+  RecordingObserver observer;
+  const absl::Status status = TokenGone("come again");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  CountEnding(status, Station::kRun, &observer);
+  EXPECT_THAT(observer.rejected(), ElementsAre(RejectReason::kToken));
+  EXPECT_EQ(RetryAfter(status, absl::Milliseconds(1)), kDrainRetry);
+}
+
 TEST(StatusTest, ReasonsAreForWantOfRoomAlone) {
   EXPECT_EQ(WithReason(absl::OkStatus(), RejectReason::kQueue), absl::OkStatus());
   EXPECT_EQ(WithReason(absl::InvalidArgumentError("x"), RejectReason::kQueue), absl::InvalidArgumentError("x"));

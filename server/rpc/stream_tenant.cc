@@ -1,5 +1,7 @@
 #include "server/rpc/stream_tenant.h"
 
+#include "server/rpc/status.h"
+
 namespace tessera {
 
 StreamTenant::StreamTenant(const CallMetadata& metadata, const Tokens* tokens)
@@ -19,7 +21,7 @@ absl::Status StreamTenant::Check() {
 }
 
 absl::Status StreamTenant::ComeAgain() {
-  return absl::UnavailableError("the stream's token is not valid any more: open another stream");
+  return TokenGone("the stream's token is not valid any more: open another stream");
 }
 
 }  // namespace tessera

@@ -41,6 +41,7 @@ constexpr char kStreamStarted[] =
     "grpc_server_started_total{grpc_method=\"AttendStream\",grpc_service=\"tessera.v1.AttentionService\",grpc_type="
     "\"bidi_stream\"}";
 constexpr char kUnauthenticated[] = "tessera_rejected_total{reason=\"unauthenticated\"}";
+constexpr char kTokenGone[] = "tessera_rejected_total{reason=\"token\"}";
 constexpr char kOtherTenant[] = "tessera_rejected_total{reason=\"tenant\"}";
 constexpr char kCertificateTaken[] = "tessera_credential_reloads_total{kind=\"certificate\",result=\"taken\"}";
 constexpr char kCertificateRefused[] = "tessera_credential_reloads_total{kind=\"certificate\",result=\"refused\"}";
@@ -343,11 +344,17 @@ TEST_F(SecurityTest, StreamEndsWithTheFirstMessageAfterItsToken) {
   const v1::ExtendStreamRequest step;  // of no sequence: a call that is refused
   v1::ExtendStreamResponse refusal;
   EXPECT_TRUE(steps->Write(step) && steps->Read(&refusal));
+  // A call that is open when the token goes; messages are handled in order.
+  revoked.Send({StreamMessages(3, request_, 64).front()});
+  revoked.Send(StreamMessages(4, request_, 1 << 20));
+  EXPECT_TRUE(revoked.Await(4).result.has_value());
   folder_.Write("tokens", TokenLine("ours", "two"));
   server.AwaitMetric(kTokensTaken, 1);
   revoked.Send(StreamMessages(2, request_, 1 << 20));
   EXPECT_EQ(revoked.Finish().error_code(), Code::UNAVAILABLE);
   EXPECT_EQ(server.Metrics()[kUnauthenticated], 1);
+  EXPECT_EQ(server.Metrics()[kTokenGone], 1);
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"draining\"}"], 0);
   kept.Send(StreamMessages(2, request_, 1 << 20));
   EXPECT_TRUE(kept.Await(2).result.has_value());
   folder_.Write("tokens", TokenLine("theirs", "two"));

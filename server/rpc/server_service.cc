@@ -23,8 +23,9 @@ void FillLimits(const AttendEnvironment& environment, const ServerFacts& facts, 
 }
 
 void FillOccupancy(const AttendEnvironment& environment, v1::Occupancy* occupancy) {
-  occupancy->set_queue_requests(static_cast<uint32_t>(environment.scheduler->queued_jobs()));
-  occupancy->set_queue_bytes(static_cast<uint64_t>(environment.scheduler->queued_bytes()));
+  const SchedulerGroup& scheduler = *environment.scheduler;
+  occupancy->set_queue_requests(static_cast<uint32_t>(scheduler.queued_jobs() + scheduler.expected_jobs()));
+  occupancy->set_queue_bytes(static_cast<uint64_t>(scheduler.queued_bytes() + scheduler.expected_bytes()));
   occupancy->set_inflight_bytes(static_cast<uint64_t>(environment.admission->budget().in_use()));
   occupancy->set_staging_bytes(environment.admission->staging().capacity());
   occupancy->set_staging_used_bytes(environment.admission->staging().in_use());

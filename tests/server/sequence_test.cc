@@ -267,7 +267,7 @@ TEST_F(SequenceTest, CallsOnOneSequenceAreDoneInOrder) {
     calls.push_back(std::make_unique<ExtendCall>(client.stub(), client.Request(entries), "a"));
     server.AwaitOccupancy([&](const v1::Occupancy& now) { return now.inflight_bytes() > held; });
   }
-  EXPECT_EQ(server.Info().occupancy().queue_requests(), 0u) << "they wait for their turn, not in the queue";
+  EXPECT_EQ(server.Metrics()["tessera_queue_requests"], 0) << "they wait for their turn, not in the queue";
   server.device().Release(1);
   for (const auto& call : calls) {
     ASSERT_TRUE(call->Await().ok()) << call->Await().error_message();
@@ -335,6 +335,8 @@ TEST_F(SequenceTest, CallsThatWaitForTheirTurnCountAgainstTheQueuesBounds) {
   ExtendCall others(other.stub(), other.Request({{&of_other}}), "b");
   server.AwaitQueued(1);
   EXPECT_EQ(server.Metrics()["tessera_turn_requests"], 3);
+  EXPECT_EQ(server.Info().occupancy().queue_requests(), 4u) << "what counts against the limit";
+  EXPECT_GT(server.Info().occupancy().queue_bytes(), 0u);
   ExtendCall fifth(other.stub(), other.Request({{&of_other}}), "b");
   EXPECT_EQ(fifth.Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << "three wait and one is queued";
   server.device().Release(1);

@@ -107,9 +107,7 @@ void TestServer::AwaitOccupancy(const std::function<bool(const v1::Occupancy&)>&
   Await("the server's occupancy", [&] { return done(Info().occupancy()); });
 }
 
-void TestServer::AwaitQueued(uint32_t requests) const {
-  AwaitOccupancy([=](const v1::Occupancy& occupancy) { return occupancy.queue_requests() == requests; });
-}
+void TestServer::AwaitQueued(uint32_t requests) const { AwaitMetric("tessera_queue_requests", requests); }
 
 void TestServer::AwaitIdle() const {
   AwaitOccupancy([](const v1::Occupancy& occupancy) {

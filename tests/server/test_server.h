@@ -54,6 +54,7 @@ class TestServer {
   // Each of these ends the test program where it takes kLongestWait. Asks the server for its occupancy until `done`
   // says so.
   void AwaitOccupancy(const std::function<bool(const v1::Occupancy&)>& done) const;
+  // In the schedulers' queues, not those that wait for their turn on a sequence.
   void AwaitQueued(uint32_t requests) const;
   // Until nothing is admitted and no staging memory is in use.
   void AwaitIdle() const;

@@ -292,7 +292,8 @@ func (x *Limits) GetMaxRequestCost() uint64 {
 // What is in use now.
 type Occupancy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Calls waiting.
+	// Calls waiting, those among them that wait for their turn on a sequence: what counts against
+	// Limits.max_queue_requests, over all devices.
 	QueueRequests uint32 `protobuf:"varint,1,opt,name=queue_requests,json=queueRequests,proto3" json:"queue_requests,omitempty"`
 	// The memory that they hold, in bytes.
 	QueueBytes uint64 `protobuf:"varint,2,opt,name=queue_bytes,json=queueBytes,proto3" json:"queue_bytes,omitempty"`

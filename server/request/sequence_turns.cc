@@ -91,22 +91,39 @@ void SequenceTurns::Remove(uint64_t place) {
   callers_.erase(caller);
 }
 
+void SequenceTurns::End(const SequenceHandle& sequence, const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto line = lines_.find(sequence);
+    if (line == lines_.end()) return;
+    EndWaiting({line->second.begin(), line->second.end()}, status);
+  }
+  StartReady();
+}
+
 void SequenceTurns::Close(const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     closed_ = status;
-    std::vector<uint64_t> waiting;
-    for (const auto& [place, caller] : callers_) {
-      if (caller.start != nullptr) waiting.push_back(place);
-    }
-    std::sort(waiting.begin(), waiting.end());
-    for (const uint64_t place : waiting) {
-      ready_.push_back({std::exchange(callers_.find(place)->second.start, nullptr), place, status});
-    }
-    // The last one first, so that nobody's turn comes by it.
-    for (auto place = waiting.rbegin(); place != waiting.rend(); ++place) Remove(*place);
+    std::vector<uint64_t> places;
+    places.reserve(callers_.size());
+    for (const auto& [place, caller] : callers_) places.push_back(place);
+    std::sort(places.begin(), places.end());
+    EndWaiting(places, status);
   }
   StartReady();
+}
+
+void SequenceTurns::EndWaiting(const std::vector<uint64_t>& places, const absl::Status& status) {
+  std::vector<uint64_t> waiting;
+  for (const uint64_t place : places) {
+    Caller& caller = callers_.find(place)->second;
+    if (caller.start == nullptr) continue;
+    ready_.push_back({std::exchange(caller.start, nullptr), place, status});
+    waiting.push_back(place);
+  }
+  // The last one first, so that nobody's turn comes by it.
+  for (auto place = waiting.rbegin(); place != waiting.rend(); ++place) Remove(*place);
 }
 
 int64_t SequenceTurns::places() const {

@@ -56,8 +56,9 @@ class SequenceTurns {
     uint64_t number_ = 0;  // under the lock of the SequenceTurns that it joins; 0: it has joined none
   };
 
-  // Called once, unless the call leaves before: with the turn when it has come, or with the status that Close was
-  // given. At once, or on the thread that gives a turn back or leaves; one after the other, with no lock held.
+  // Called once, unless the call leaves before: with the turn when it has come, or with the status that End or Close
+  // was given. At once, or on the thread that gives a turn back, leaves or ends; one after the other, with no lock
+  // held.
   using StartFn = std::function<void(absl::StatusOr<Turn>)>;
 
   SequenceTurns() = default;
@@ -71,6 +72,10 @@ class SequenceTurns {
   // Takes a call that waits out of its lines, as if it had never joined, and lets go of its `start`. Does nothing where
   // it has not joined, or its turn has come or is about to.
   void Leave(const Place& place);
+
+  // Ends everyone who waits in the sequence's line. Who joins it later is not concerned, nor is a turn that has come.
+  // REQUIRES: !status.ok().
+  void End(const SequenceHandle& sequence, const absl::Status& status);
 
   // Ends everyone who waits, and who joins later. Turns that have come are not concerned. REQUIRES: !status.ok().
   void Close(const absl::Status& status);
@@ -94,6 +99,9 @@ class SequenceTurns {
   };
 
   void GiveBack(uint64_t place);
+  // Ends those of these places, in their order, whose turn has not come.
+  void EndWaiting(const std::vector<uint64_t>& places, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a caller out of its lines; who is the first in all of its own then is ready.
   void Remove(uint64_t place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls what is ready, unless another thread is at it and will come to it.

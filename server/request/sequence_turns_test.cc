@@ -132,6 +132,27 @@ TEST(SequenceTurnsTest, ATurnThatHasComeIsNotLeft) {
   EXPECT_EQ(turns.places(), 1);
 }
 
+TEST(SequenceTurnsTest, EndEndsWhoWaitsForTheSequence) {
+  SequenceTurns turns;
+  Caller first(turns, {Named(1)}), waits(turns, {Named(1)}), both(turns, {Named(1), Named(2)}),
+      behind(turns, {Named(2)}), last(turns, {Named(1)});
+  turns.End(Named(1), absl::NotFoundError("gone"));
+  for (const Caller* caller : {&waits, &both, &last}) {
+    EXPECT_EQ(caller->calls, 1);
+    EXPECT_TRUE(absl::IsNotFound(caller->status));
+  }
+  EXPECT_TRUE(first.has_turn());
+  EXPECT_TRUE(behind.has_turn()) << "the one before it has gone";
+  Caller late(turns, {Named(1)});
+  EXPECT_EQ(late.calls, 0);
+  first.GiveBack();
+  EXPECT_TRUE(late.has_turn());
+  late.GiveBack();
+  behind.GiveBack();
+  turns.End(Named(1), absl::NotFoundError("gone"));
+  EXPECT_EQ(turns.places(), 0);
+}
+
 TEST(SequenceTurnsTest, CloseEndsWhoWaitsAndWhoComes) {
   SequenceTurns turns;
   Caller first(turns, {Named(1)}), waits(turns, {Named(1), Named(2)}), behind(turns, {Named(2)});
@@ -154,7 +175,7 @@ TEST(SequenceTurnsTest, NeverTwoAtOnceAndNobodyIsForgotten) {
   SequenceTurns turns;
   std::vector<std::atomic<int>> inside(kSequences);
   std::atomic<int> started = 0;
-  std::atomic<int> stayed = 0;  // those of the calls that have not tried to leave, and were started
+  std::atomic<int> stayed = 0;  // those of the calls that have not tried to leave, and were started or ended
   std::atomic<int> left = 0;
   std::vector<SequenceTurns::Place> places(kThreads * kCalls);
   std::atomic<bool> collided = false;
@@ -173,11 +194,12 @@ TEST(SequenceTurnsTest, NeverTwoAtOnceAndNobodyIsForgotten) {
         const bool leaves = rng() % 4 == 0;
         SequenceTurns::Place& place = places[static_cast<size_t>(t * kCalls + i)];
         turns.Join(names, &place, [&, slots, leaves](absl::StatusOr<SequenceTurns::Turn> turn) {
+          if (!leaves) ++stayed;
+          if (!turn.ok()) return;
           for (const uint32_t slot : slots) {
             if (inside[slot]++ != 0) collided = true;
           }
           ++started;
-          if (!leaves) ++stayed;
           for (const uint32_t slot : slots) --inside[slot];
           turn->GiveBack();
         });
@@ -185,6 +207,7 @@ TEST(SequenceTurnsTest, NeverTwoAtOnceAndNobodyIsForgotten) {
           turns.Leave(place);
           ++left;
         }
+        if (rng() % 16 == 0) turns.End(Named(static_cast<uint32_t>(rng() % kSequences)), absl::NotFoundError("gone"));
       }
     });
   }

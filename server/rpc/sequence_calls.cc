@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "server/cache/sequence_handle.h"
 #include "server/rpc/extend_header.h"
 #include "server/rpc/status.h"
 
@@ -68,7 +69,11 @@ absl::StatusOr<v1::ReleaseSequencesResponse> ReleaseSequences(const SequenceEnvi
   absl::Status elsewhere;
   for (const std::string& handle : request.sequences()) {
     const absl::StatusOr<SequenceEnvironment::Named> named = environment.OfHandle(handle);
-    if (named.ok() && named->cache->sequences().Release(tenant, named->handle).ok()) ++released;
+    if (named.ok() && named->cache->sequences().Release(tenant, named->handle).ok()) {
+      ++released;
+      // What waits for its turn would hear the same when that comes.
+      named->cache->turns().End(named->handle, NoSuchSequence());
+    }
     if (!RedirectOf(named.status()).empty()) elsewhere = named.status();
   }
   if (!elsewhere.ok()) return elsewhere;

@@ -359,12 +359,13 @@ TEST_F(SequenceTest, AReleaseEndsCallsThatWaitForTheirTurn) {
   ExtendCall waits(client.stub(), client.Request(entries), "a");
   server.AwaitMetric("tessera_turn_requests", 1);
   EXPECT_EQ(client.Release({sequence.handle}), 1u);
+  EXPECT_EQ(waits.Await().error_code(), grpc::StatusCode::NOT_FOUND) << "at once";
+  server.AwaitMetric("tessera_turn_requests", 0);
   EXPECT_FALSE(runs.done());
   server.device().Release(1);
   ASSERT_TRUE(runs.Await().ok()) << runs.Await().error_message();
   client.Note(entries, runs.request());
   EXPECT_LT(client.Error(entries, runs.request(), runs.response()), kTolerance);
-  EXPECT_EQ(waits.Await().error_code(), grpc::StatusCode::NOT_FOUND);
   server.AwaitMetric("tessera_kv_pages{profile=\"small\",state=\"used\"}", 0);
 }
 

@@ -61,7 +61,7 @@ type SequenceServiceClient interface {
 	// Takes the last tokens off.
 	TruncateSequence(ctx context.Context, in *TruncateSequenceRequest, opts ...grpc.CallOption) (*TruncateSequenceResponse, error)
 	// Ends sequences at once. Calls on them whose turn has come are still done and answered; those that wait for their turn
-	// end with NOT_FOUND.
+	// end with NOT_FOUND, at once.
 	ReleaseSequences(ctx context.Context, in *ReleaseSequencesRequest, opts ...grpc.CallOption) (*ReleaseSequencesResponse, error)
 	// How long a sequence is, and for how long it will be there.
 	GetSequence(ctx context.Context, in *GetSequenceRequest, opts ...grpc.CallOption) (*GetSequenceResponse, error)
@@ -179,7 +179,7 @@ type SequenceServiceServer interface {
 	// Takes the last tokens off.
 	TruncateSequence(context.Context, *TruncateSequenceRequest) (*TruncateSequenceResponse, error)
 	// Ends sequences at once. Calls on them whose turn has come are still done and answered; those that wait for their turn
-	// end with NOT_FOUND.
+	// end with NOT_FOUND, at once.
 	ReleaseSequences(context.Context, *ReleaseSequencesRequest) (*ReleaseSequencesResponse, error)
 	// How long a sequence is, and for how long it will be there.
 	GetSequence(context.Context, *GetSequenceRequest) (*GetSequenceResponse, error)

@@ -34,7 +34,7 @@ LIBRARIES = {
 
 # The longest matching folder's entry counts, for the file that includes as for the one that is included: an entry does
 # not reach into folders that have one of their own. Each may also include itself. Tests, their fakes and benches may add
-# gtest, benchmark and the backends that they compare with.
+# gtest, benchmark, the backends that they compare with, and what is in their own folder's testing/.
 RULES = {
     "proto/wire": {"absl", "grpc", "proto"},
     "kernels": {"absl"},
@@ -53,8 +53,9 @@ RULES = {
     "server/region": {"absl"},
     "server/scheduler": {"absl", "server/clock"},
     "server/request": {"absl", "kernels", "server/cache", "server/clock", "server/memory", "server/scheduler"},
-    "server/device": {"absl", "kernels", "kernels/cpu", "server/clock", "server/memory", "server/region"},
-    "server/device/cuda": {"absl", "cuda", "kernels", "kernels/cpu", "kernels/cuda", "server/device", "server/memory", "server/region"},
+    "server/device": {"absl", "kernels", "server/clock", "server/memory", "server/region"},
+    "server/device/cuda": {"absl", "cuda", "kernels", "kernels/cuda", "server/device", "server/memory", "server/region"},
+    "server/device/cuda/testing": {"absl", "kernels", "kernels/cpu", "kernels/cuda", "server/device", "server/device/cuda", "server/memory"},
     "server/engine": {"absl", "kernels", "server/clock", "server/memory", "server/scheduler", "server/request", "server/device"},
     "server/metrics": {"absl", "prometheus"},
     "server/rpc": {"absl", "grpc", "proto", "proto/wire", "kernels", "server/cache", "server/clock", "server/credentials", "server/memory", "server/region", "server/scheduler", "server/request", "server/metrics"},
@@ -102,7 +103,7 @@ def allowed(include: str, quoted: bool, folder: str, rules: set[str], test: bool
         if test and folder.startswith(("kernels", "server/device")) and first == "kernels":
             return True
         target = rule_for(include)
-        return target == folder or target in rules
+        return target == folder or target in rules or (test and target == folder + "/testing")
     for prefix, library in LIBRARIES.items():
         if include.startswith(prefix):
             return library in rules or (test and library in TEST_EXTRA)

@@ -11,8 +11,8 @@
 #include "absl/synchronization/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/device/cuda/fake_cuda_calls.h"
 #include "server/device/cuda/pinned_region.h"
+#include "server/device/cuda/testing/fake_cuda_calls.h"
 #include "server/memory/staging_pool.h"
 
 namespace tessera {

@@ -7,10 +7,10 @@
 
 #include "gtest/gtest.h"
 #include "server/device/cuda/cuda_device.h"
-#include "server/device/cuda/fake_cuda_calls.h"
-#include "server/device/cuda/fake_gpu_kernels.h"
-#include "server/device/cuda/paged_steps.h"
 #include "server/device/cuda/pinned_region.h"
+#include "server/device/cuda/testing/fake_cuda_calls.h"
+#include "server/device/cuda/testing/fake_gpu_kernels.h"
+#include "server/device/cuda/testing/paged_steps.h"
 
 namespace tessera {
 namespace {

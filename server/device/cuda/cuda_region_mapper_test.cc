@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "gtest/gtest.h"
-#include "server/device/cuda/fake_cuda_calls.h"
+#include "server/device/cuda/testing/fake_cuda_calls.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "server/device/cuda/fake_cuda_calls.h"
+#include "server/device/cuda/testing/fake_cuda_calls.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/device/cuda/paged_steps.h"
+#include "server/device/cuda/testing/paged_steps.h"
 
 #include <cstring>
 #include <random>

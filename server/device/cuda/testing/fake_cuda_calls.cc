@@ -1,4 +1,4 @@
-#include "server/device/cuda/fake_cuda_calls.h"
+#include "server/device/cuda/testing/fake_cuda_calls.h"
 
 #include <algorithm>
 #include <cstdlib>

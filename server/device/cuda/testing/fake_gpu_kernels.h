@@ -1,6 +1,6 @@
 // Kernels for GPUs that are not there, of devices that are asked for steps on resident sequences alone.
-#ifndef TESSERA_SERVER_DEVICE_CUDA_FAKE_GPU_KERNELS_H_
-#define TESSERA_SERVER_DEVICE_CUDA_FAKE_GPU_KERNELS_H_
+#ifndef TESSERA_SERVER_DEVICE_CUDA_TESTING_FAKE_GPU_KERNELS_H_
+#define TESSERA_SERVER_DEVICE_CUDA_TESTING_FAKE_GPU_KERNELS_H_
 
 #include <atomic>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "kernels/cuda/gpu_backend.h"
 #include "kernels/cuda/paged/paged_backend.h"
 #include "kernels/paged_attention.h"
-#include "server/device/cuda/fake_cuda_calls.h"
+#include "server/device/cuda/testing/fake_cuda_calls.h"
 
 namespace tessera {
 
@@ -61,4 +61,4 @@ class FakePagedKernel final : public cuda::GpuPagedBackend {
 
 }  // namespace tessera
 
-#endif  // TESSERA_SERVER_DEVICE_CUDA_FAKE_GPU_KERNELS_H_
+#endif  // TESSERA_SERVER_DEVICE_CUDA_TESTING_FAKE_GPU_KERNELS_H_

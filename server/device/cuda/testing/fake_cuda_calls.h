@@ -1,7 +1,7 @@
 // GPUs that are not there, for tests: device memory is host memory, and a stream does its work while somebody waits
 // for one of its events.
-#ifndef TESSERA_SERVER_DEVICE_CUDA_FAKE_CUDA_CALLS_H_
-#define TESSERA_SERVER_DEVICE_CUDA_FAKE_CUDA_CALLS_H_
+#ifndef TESSERA_SERVER_DEVICE_CUDA_TESTING_FAKE_CUDA_CALLS_H_
+#define TESSERA_SERVER_DEVICE_CUDA_TESTING_FAKE_CUDA_CALLS_H_
 
 #include <cstddef>
 #include <deque>
@@ -137,4 +137,4 @@ class FakeCudaCalls final : public CudaCalls {
 
 }  // namespace tessera
 
-#endif  // TESSERA_SERVER_DEVICE_CUDA_FAKE_CUDA_CALLS_H_
+#endif  // TESSERA_SERVER_DEVICE_CUDA_TESTING_FAKE_CUDA_CALLS_H_

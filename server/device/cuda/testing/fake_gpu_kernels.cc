@@ -1,4 +1,4 @@
-#include "server/device/cuda/fake_gpu_kernels.h"
+#include "server/device/cuda/testing/fake_gpu_kernels.h"
 
 #include <vector>
 

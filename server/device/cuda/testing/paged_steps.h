@@ -1,6 +1,6 @@
 // Steps on pages for tests of devices: the same call, with the same random rows, on any device's pages.
-#ifndef TESSERA_SERVER_DEVICE_CUDA_PAGED_STEPS_H_
-#define TESSERA_SERVER_DEVICE_CUDA_PAGED_STEPS_H_
+#ifndef TESSERA_SERVER_DEVICE_CUDA_TESTING_PAGED_STEPS_H_
+#define TESSERA_SERVER_DEVICE_CUDA_TESTING_PAGED_STEPS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -65,4 +65,4 @@ class PagedStep {
 
 }  // namespace tessera
 
-#endif  // TESSERA_SERVER_DEVICE_CUDA_PAGED_STEPS_H_
+#endif  // TESSERA_SERVER_DEVICE_CUDA_TESTING_PAGED_STEPS_H_

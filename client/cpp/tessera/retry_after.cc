@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
+#include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
+#include "client/cpp/tessera/status_detail.h"
 
 namespace tessera {
 namespace {
 
-constexpr char kPayload[] = "tessera.v1/retry_after_ms";
+constexpr char kDetail[] = "tessera.v1/retry_after_ms";
 
 // Zero for what is no number, and for one below 0.
 absl::Duration Parse(absl::string_view milliseconds) {
@@ -24,22 +23,16 @@ absl::Duration Parse(absl::string_view milliseconds) {
 
 }  // namespace
 
-absl::Duration RetryAfter(const absl::Status& status) {
-  const absl::optional<absl::Cord> payload = status.GetPayload(kPayload);
-  return payload.has_value() ? Parse(std::string(*payload)) : absl::ZeroDuration();
-}
+absl::Duration RetryAfter(const absl::Status& status) { return Parse(StatusDetail(status, kDetail)); }
 
 absl::Status WithRetryAfter(absl::Status status, absl::Duration retry_after) {
   const int64_t milliseconds = absl::ToInt64Milliseconds(absl::Ceil(retry_after, absl::Milliseconds(1)));
-  if (milliseconds > 0) status.SetPayload(kPayload, absl::Cord(absl::StrCat(milliseconds)));
-  return status;
+  if (milliseconds <= 0) return status;
+  return WithStatusDetail(std::move(status), kDetail, absl::StrCat(milliseconds));
 }
 
 absl::Duration PushbackOf(const grpc::ClientContext& rpc) {
-  const auto& metadata = rpc.GetServerTrailingMetadata();
-  const auto found = metadata.find("grpc-retry-pushback-ms");
-  if (found == metadata.end()) return absl::ZeroDuration();
-  return Parse(absl::string_view(found->second.data(), found->second.size()));
+  return Parse(TrailingValue(rpc, "grpc-retry-pushback-ms"));
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "server/rpc/attend_stream.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -152,9 +153,11 @@ void AttendStream::TakeAnswer(StreamAnswer answer) {
 void AttendStream::MessageDone(bool sent) {
   // What has not been sent stays for Broken.
   if (!sent) return;
+  std::shared_ptr<StreamCall> call;  // let go of after the lock: it may be the last reference
   absl::MutexLock lock(&mutex_);
-  if (completes_ != nullptr) environment_.observer->OnStage(Stage::kSend, environment_.clock->Now() - ended_);
-  completes_ = nullptr;
+  call = std::exchange(completes_, nullptr);
+  if (ended_.has_value()) environment_.observer->OnStage(Stage::kSend, environment_.clock->Now() - *ended_);
+  ended_.reset();
 }
 
 void AttendStream::EndOpenCalls(const absl::Status& status) {
@@ -162,14 +165,21 @@ void AttendStream::EndOpenCalls(const absl::Status& status) {
 }
 
 void AttendStream::Broken(const absl::Status& status) {
-  std::vector<std::shared_ptr<StreamCall>> unsent;
+  std::vector<StreamAnswer> unsent;
+  std::shared_ptr<StreamCall> half_sent;
+  bool half_sent_was_ok = false;
   {
     absl::MutexLock lock(&mutex_);
     unsent = outbox_.Clear();
-    if (completes_ != nullptr) unsent.push_back(std::exchange(completes_, nullptr));
+    half_sent = std::exchange(completes_, nullptr);
+    half_sent_was_ok = std::exchange(ended_, std::nullopt).has_value();
   }
-  for (const std::shared_ptr<StreamCall>& call : unsent) call->NotSent(status);
+  for (const StreamAnswer& answer : unsent) {
+    if (answer.status.ok()) answer.call->NotSent(status);
+  }
   unsent.clear();
+  if (half_sent_was_ok) half_sent->NotSent(status);
+  half_sent.reset();
   for (const std::shared_ptr<StreamCall>& call : OpenCalls()) call->StreamBroke(this, status);
 }
 

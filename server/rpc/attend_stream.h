@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -62,7 +63,7 @@ class AttendStream final : public CallStream, public AnswerSink {
   Outbox outbox_ ABSL_GUARDED_BY(mutex_);
   // Of the answer that the message under way completes.
   std::shared_ptr<StreamCall> completes_ ABSL_GUARDED_BY(mutex_);
-  absl::Time ended_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Time> ended_ ABSL_GUARDED_BY(mutex_);  // likewise; not where that is an error
 };
 
 }  // namespace tessera

@@ -44,11 +44,9 @@ Outbox::Message Outbox::Pop() {
   if (pending.position == answer.end) {
     *message.mutable_status() = ToCallStatus(answer.status, pending.retry_after);
     bytes_ -= kAnswerBytes;
-    if (answer.status.ok()) {
-      out.completes = answer.call;
-      out.ended = answer.job->times().finished;
-    }
+    if (answer.status.ok()) out.ended = answer.job->times().finished;
     out.buffer = wire::EncodeAttendStreamResponse(message, payload);
+    out.completes = std::move(pending.answer.call);
   } else {
     out.buffer = wire::EncodeAttendStreamResponse(message, payload);
     answers_.push_back(std::move(pending));
@@ -56,14 +54,13 @@ Outbox::Message Outbox::Pop() {
   return out;
 }
 
-std::vector<std::shared_ptr<StreamCall>> Outbox::Clear() {
-  std::vector<std::shared_ptr<StreamCall>> lost;
-  for (Pending& pending : answers_) {
-    if (pending.answer.status.ok()) lost.push_back(std::move(pending.answer.call));
-  }
+std::vector<StreamAnswer> Outbox::Clear() {
+  std::vector<StreamAnswer> taken;
+  taken.reserve(answers_.size());
+  for (Pending& pending : answers_) taken.push_back(std::move(pending.answer));
   answers_.clear();
   bytes_ = 0;
-  return lost;
+  return taken;
 }
 
 }  // namespace tessera

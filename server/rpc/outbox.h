@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -20,9 +21,10 @@ class Outbox {
  public:
   struct Message {
     grpc::ByteBuffer buffer;
-    // Of the OK answer that this message completes: its call, and when that ended.
+    // Of the answer that this message completes: its call, possibly the last reference to it, and, where that ended OK,
+    // when it did.
     std::shared_ptr<StreamCall> completes;
-    absl::Time ended;
+    std::optional<absl::Time> ended;
   };
 
   explicit Outbox(int64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
@@ -31,8 +33,8 @@ class Outbox {
   void Push(StreamAnswer answer, absl::Duration retry_after);
   // The next message. REQUIRES: !empty().
   Message Pop();
-  // Drops everything. Returns the calls whose OK answers are lost.
-  std::vector<std::shared_ptr<StreamCall>> Clear();
+  // Takes everything that waits.
+  std::vector<StreamAnswer> Clear();
 
   bool empty() const { return answers_.empty(); }
   // Payload still to be made into messages, plus a constant for each answer.

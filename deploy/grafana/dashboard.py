@@ -16,10 +16,9 @@ from promql import chosen, gauge, mean, quantile, rate
 
 FILE = pathlib.Path(__file__).parent / "dashboards" / "tessera.json"
 
-FAILED = (
-    f"({rate('tessera_rejected_total', reason='!~invalid|not_found|conflict|precondition|unauthenticated|tenant|token|connections|file_descriptors')}"
-    f" + {rate('tessera_expired_total')})"
-)
+# Refusals that are the caller's own doing, or of connections that no call has come over yet.
+NO_FAILURE = "invalid|not_found|conflict|precondition|unauthenticated|tenant|token|connections|file_descriptors"
+FAILED = f"({rate('tessera_rejected_total', reason=f'!~{NO_FAILURE}')} + {rate('tessera_expired_total')})"
 ANSWERED = rate("tessera_stage_seconds_count", stage="send")
 MEMORY = "tessera_pinned_memory_bytes"
 DEVICE_MEMORY = "tessera_device_memory_bytes"

@@ -46,7 +46,7 @@ if $with_tests; then
   packages+=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16 libopenblas-dev)
   command -v npm >/dev/null || packages+=(nodejs npm)
 fi
-if $with_image; then packages+=(debootstrap buildah iproute2 podman runc netavark aardvark-dns); fi
+if $with_image; then packages+=(debootstrap buildah iproute2 podman runc netavark aardvark-dns iptables); fi
 if $with_clients; then
   command -v go >/dev/null || packages+=(golang-go)
   command -v npm >/dev/null || packages+=(nodejs npm)

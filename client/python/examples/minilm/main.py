@@ -24,7 +24,7 @@ from remote import RemoteEmbedder
 from wordpiece import WordPiece
 
 LEAST_COSINE = 0.99999
-# Unless no request waited for more batches than this: a server that keeps up with its caller has nothing to batch.
+# Where requests waited for as many batches, in the mean: a server that keeps up with its caller has nothing to batch.
 LEAST_MEAN_BATCH = 4.0
 
 # Cosines of the first three sentences of sentences.txt, as the documentation of sentence-transformers prints them.

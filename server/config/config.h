@@ -54,7 +54,7 @@ struct ServerConfig {
   int64_t max_inflight_bytes = int64_t{4} << 30;
   AttendLimits attend = {.request = {.max_request_cost = 0}};  // 0: the backend's, see FittedLimits
   // A max_batch_cost of 0 is the backend's, see SchedulerOptionsFor.
-  SchedulerOptions scheduler = {.max_batch_cost = 0, .lookout = absl::Microseconds(200)};
+  SchedulerOptions scheduler = {.max_batch_cost = 0, .lookout = absl::Microseconds(500)};
   EngineOptions engine;
   RegionLimits regions;
 

@@ -10,7 +10,7 @@ bool Lookout::Begin() {
   if (longest_ <= absl::ZeroDuration() || looking_.exchange(true, std::memory_order_acq_rel)) return false;
   if (rests_ > 0) {
     --rests_;
-    looking_.store(false, std::memory_order_release);
+    End();
     return false;
   }
   seen_ = arrivals_.load(std::memory_order_acquire);
@@ -26,7 +26,6 @@ void Lookout::Look() {
     misses_ = 0;
     rests_ = kRests;
   }
-  looking_.store(false, std::memory_order_release);
 }
 
 }  // namespace tessera

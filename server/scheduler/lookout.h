@@ -29,6 +29,9 @@ class Lookout {
   bool Begin();
   // Returns when work comes, or `longest` later, by the real time: what it saves is a thread's wake-up.
   void Look();
+  // After a look, once the caller holds the lock under which it takes what has come: until then nobody else is to be
+  // woken for it.
+  void End() { looking_.store(false, std::memory_order_release); }
   // Somebody looks, and will take what comes.
   bool looking() const { return looking_.load(std::memory_order_acquire); }
 

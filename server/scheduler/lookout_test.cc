@@ -16,10 +16,11 @@ TEST(LookoutTest, EndsWhenWorkComes) {
   Lookout lookout(kForever);
   lookout.Arrived();  // earlier
   ASSERT_TRUE(lookout.Begin());
-  EXPECT_TRUE(lookout.looking());
   std::thread looker([&] { lookout.Look(); });
   lookout.Arrived();
   looker.join();
+  EXPECT_TRUE(lookout.looking()) << "it has not taken what came yet";
+  lookout.End();
   EXPECT_FALSE(lookout.looking());
 }
 
@@ -36,6 +37,7 @@ TEST(LookoutTest, OneLooksAtATime) {
   EXPECT_FALSE(lookout.Begin());
   lookout.Arrived();
   lookout.Look();
+  lookout.End();
   EXPECT_TRUE(lookout.Begin());
 }
 
@@ -50,12 +52,14 @@ TEST(LookoutTest, RestsWhereNothingComes) {
   for (int miss = 0; miss < Lookout::kMisses; ++miss) {
     ASSERT_TRUE(lookout.Begin()) << miss;
     lookout.Look();
+    lookout.End();
   }
   for (int rest = 0; rest < Lookout::kRests; ++rest) ASSERT_FALSE(lookout.Begin()) << rest;
   EXPECT_FALSE(lookout.looking());
   ASSERT_TRUE(lookout.Begin());
   lookout.Arrived();
   lookout.Look();
+  lookout.End();
   EXPECT_TRUE(lookout.Begin()) << "work came: no miss";
 }
 

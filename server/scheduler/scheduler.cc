@@ -117,17 +117,19 @@ std::vector<JobPtr> Scheduler::TakeBatch() {
   }
 }
 
-void Scheduler::LookOut() {
+bool Scheduler::LookOut() {
   {
     absl::MutexLock lock(&mutex_);
-    if (!queue_.empty() || !refusal_.ok() || !lookout_.Begin()) return;
+    if (!queue_.empty() || !refusal_.ok() || !lookout_.Begin()) return false;
   }
   lookout_.Look();
+  return true;
 }
 
 std::optional<FairQueue::Batch> Scheduler::NextBatch() {
-  if (options_.lookout > absl::ZeroDuration()) LookOut();
+  const bool looked = options_.lookout > absl::ZeroDuration() && LookOut();
   absl::MutexLock lock(&mutex_);
+  if (looked) lookout_.End();
   mutex_.Await(absl::Condition(this, &Scheduler::WorkToStartOrClosed));
   if (queue_.empty()) return std::nullopt;
   if (options_.batch_delay > absl::ZeroDuration()) HoldBack();

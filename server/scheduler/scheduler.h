@@ -130,8 +130,8 @@ class Scheduler {
   }
   // Waits for company, as batch_delay says. REQUIRES: the queue is not empty.
   void HoldBack() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Looks for work a moment, where there is none.
-  void LookOut() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Looks for work a moment, where there is none. Whether it did: then the look is to be ended with the lock held.
+  bool LookOut() ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for work. A batch without jobs where all that was met had ended or expired, or another executor was quicker;
   // nothing once closed and drained.
   std::optional<FairQueue::Batch> NextBatch() ABSL_LOCKS_EXCLUDED(mutex_);

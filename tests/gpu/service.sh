@@ -11,7 +11,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 usage() { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 64; }
 
 pack() {
-  local folder=$1 programs=(tessera-server tessera-load server_soak sequence_pool device_check device_bench extend_bench trapping_server)
+  local folder=$1 programs=(tessera-server tessera-load server_soak sequence_pool sequence_soak device_check device_bench extend_bench trapping_server)
   cmake --build "$root/build/cuda" --target "${programs[@]}"
   rm -rf "$folder"
   mkdir -p "$folder/lib" "$folder/python"

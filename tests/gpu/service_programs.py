@@ -28,15 +28,20 @@ S4096 = "s=4096,heads=16,d=128,dtype=bf16,mask=full"
 REGIONS_ALLOWED = ("--allow-shared-memory", "--allow-cuda-ipc", "--max-region-bytes=4GiB")
 
 
-class Server:
-    """A server process; flags are tessera-server's."""
+def confined(command, processors):
+    return command if processors is None else ["taskset", "--cpu-list", processors, *command]
 
-    def __init__(self, *flags, command=None, environment=None):
+
+class Server:
+    """A server process; flags are tessera-server's. `processors`: the only ones that it runs on, as taskset has them."""
+
+    def __init__(self, *flags, command=None, environment=None, processors=None):
         command = command or [str(PROGRAMS / "tessera-server")]
         base = ["--listen=127.0.0.1:0", "--metrics_address=127.0.0.1:0", "--backend=cuda", "--max_tenant_memory_share=1",
                 "--staging_bytes=4GiB", "--max_inflight_bytes=8GiB", "--drain_grace=0s"]
         if command[0].endswith("python3"):
             base = []
+        command = confined(command, processors)
         self.log = open(OUT / "server.log", "a")
         began = time.monotonic()
         self.process = subprocess.Popen(command + base + list(flags), stdout=subprocess.PIPE, stderr=self.log, text=True,
@@ -160,11 +165,11 @@ def loaded(server, *flags, name):
 
 
 class Echo:
-    """A raw echo in a process of its own, as the server is."""
+    """A raw echo in a process of its own, as the server is, and confined as it may be."""
 
-    def __init__(self):
-        self.process = subprocess.Popen([str(PROGRAMS / "tessera-load"), "--serve_echo=127.0.0.1:0"], env=ENVIRONMENT,
-                                        stdout=subprocess.PIPE, text=True)
+    def __init__(self, processors=None):
+        command = confined([str(PROGRAMS / "tessera-load"), "--serve_echo=127.0.0.1:0"], processors)
+        self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
         self.target = f"127.0.0.1:{int(self.process.stdout.readline().split()[-1])}"
 
     def __enter__(self):

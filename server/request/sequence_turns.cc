@@ -1,6 +1,8 @@
 #include "server/request/sequence_turns.h"
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -28,12 +30,13 @@ size_t SequenceTurns::NameHash::operator()(const SequenceHandle& handle) const {
 }
 
 void SequenceTurns::Join(absl::Span<const SequenceHandle> sequences, Place* place, StartFn start) {
+  ReadyList ready;
   {
     absl::MutexLock lock(&mutex_);
     const uint64_t number = ++last_place_;
     place->number_ = number;
     if (!closed_.ok()) {
-      ready_.push_back({std::move(start), number, closed_});
+      ready.push_back({this, std::move(start), number, closed_});
     } else {
       Caller& caller = callers_[number];
       for (const SequenceHandle& sequence : sequences) {
@@ -44,36 +47,38 @@ void SequenceTurns::Join(absl::Span<const SequenceHandle> sequences, Place* plac
         caller.sequences.push_back(sequence);
       }
       if (caller.lines_ahead == 0) {
-        ready_.push_back({std::move(start), number, absl::OkStatus()});
+        ready.push_back({this, std::move(start), number, absl::OkStatus()});
       } else {
         caller.start = std::move(start);
       }
     }
   }
-  StartReady();
+  Start(std::move(ready));
 }
 
 void SequenceTurns::Leave(const Place& place) {
   StartFn start;  // let go of after the lock
+  ReadyList ready;
   {
     absl::MutexLock lock(&mutex_);
     const auto caller = callers_.find(place.number_);
     if (caller == callers_.end() || caller->second.start == nullptr) return;
     start = std::exchange(caller->second.start, nullptr);
-    Remove(place.number_);
+    Remove(place.number_, &ready);
   }
-  StartReady();
+  Start(std::move(ready));
 }
 
 void SequenceTurns::GiveBack(uint64_t place) {
+  ReadyList ready;
   {
     absl::MutexLock lock(&mutex_);
-    Remove(place);
+    Remove(place, &ready);
   }
-  StartReady();
+  Start(std::move(ready));
 }
 
-void SequenceTurns::Remove(uint64_t place) {
+void SequenceTurns::Remove(uint64_t place, ReadyList* ready) {
   const auto caller = callers_.find(place);
   for (const SequenceHandle& sequence : caller->second.sequences) {
     const auto line = lines_.find(sequence);
@@ -84,7 +89,7 @@ void SequenceTurns::Remove(uint64_t place) {
     } else if (was_first) {
       Caller& next = callers_.find(*line->second.begin())->second;
       if (--next.lines_ahead == 0) {
-        ready_.push_back({std::exchange(next.start, nullptr), *line->second.begin(), absl::OkStatus()});
+        ready->push_back({this, std::exchange(next.start, nullptr), *line->second.begin(), absl::OkStatus()});
       }
     }
   }
@@ -92,16 +97,18 @@ void SequenceTurns::Remove(uint64_t place) {
 }
 
 void SequenceTurns::End(const SequenceHandle& sequence, const absl::Status& status) {
+  ReadyList ready;
   {
     absl::MutexLock lock(&mutex_);
     const auto line = lines_.find(sequence);
     if (line == lines_.end()) return;
-    EndWaiting({line->second.begin(), line->second.end()}, status);
+    EndWaiting({line->second.begin(), line->second.end()}, status, &ready);
   }
-  StartReady();
+  Start(std::move(ready));
 }
 
 void SequenceTurns::Close(const absl::Status& status) {
+  ReadyList ready;
   {
     absl::MutexLock lock(&mutex_);
     closed_ = status;
@@ -109,21 +116,21 @@ void SequenceTurns::Close(const absl::Status& status) {
     places.reserve(callers_.size());
     for (const auto& [place, caller] : callers_) places.push_back(place);
     std::sort(places.begin(), places.end());
-    EndWaiting(places, status);
+    EndWaiting(places, status, &ready);
   }
-  StartReady();
+  Start(std::move(ready));
 }
 
-void SequenceTurns::EndWaiting(const std::vector<uint64_t>& places, const absl::Status& status) {
+void SequenceTurns::EndWaiting(const std::vector<uint64_t>& places, const absl::Status& status, ReadyList* ready) {
   std::vector<uint64_t> waiting;
   for (const uint64_t place : places) {
     Caller& caller = callers_.find(place)->second;
     if (caller.start == nullptr) continue;
-    ready_.push_back({std::exchange(caller.start, nullptr), place, status});
+    ready->push_back({this, std::exchange(caller.start, nullptr), place, status});
     waiting.push_back(place);
   }
   // The last one first, so that nobody's turn comes by it.
-  for (auto place = waiting.rbegin(); place != waiting.rend(); ++place) Remove(*place);
+  for (auto place = waiting.rbegin(); place != waiting.rend(); ++place) Remove(*place, ready);
 }
 
 int64_t SequenceTurns::places() const {
@@ -131,23 +138,22 @@ int64_t SequenceTurns::places() const {
   return static_cast<int64_t>(callers_.size());
 }
 
-void SequenceTurns::StartReady() {
-  for (bool first = true;; first = false) {
-    Ready next;
-    {
-      absl::MutexLock lock(&mutex_);
-      if (first && starting_) return;
-      starting_ = !ready_.empty();
-      if (!starting_) return;
-      next = std::move(ready_.front());
-      ready_.pop_front();
-    }
+void SequenceTurns::Start(ReadyList ready) {
+  thread_local std::deque<Ready> to_start;
+  thread_local bool starting = false;
+  std::move(ready.begin(), ready.end(), std::back_inserter(to_start));
+  if (starting) return;
+  starting = true;
+  while (!to_start.empty()) {
+    const Ready next = std::move(to_start.front());
+    to_start.pop_front();
     if (next.ended.ok()) {
-      next.start(Turn(this, next.place));
+      next.start(Turn(next.turns, next.place));
     } else {
       next.start(next.ended);
     }
   }
+  starting = false;
 }
 
 }  // namespace tessera

@@ -3,13 +3,13 @@
 #define TESSERA_SERVER_REQUEST_SEQUENCE_TURNS_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -57,8 +57,8 @@ class SequenceTurns {
   };
 
   // Called once, unless the call leaves before: with the turn when it has come, or with the status that End or Close
-  // was given. At once, or on the thread that gives a turn back, leaves or ends; one after the other, with no lock
-  // held.
+  // was given. With no lock held, on the thread that joins, gives a turn back, leaves or ends, before that returns; or,
+  // where that happens within another start, after this one, so that a long line of short turns is no deep recursion.
   using StartFn = std::function<void(absl::StatusOr<Turn>)>;
 
   SequenceTurns() = default;
@@ -93,27 +93,26 @@ class SequenceTurns {
     StartFn start;                          // null once its turn has come
   };
   struct Ready {
+    SequenceTurns* turns;
     StartFn start;
     uint64_t place;
     absl::Status ended;  // not OK: it has no turn
   };
+  using ReadyList = absl::InlinedVector<Ready, 1>;
 
   void GiveBack(uint64_t place);
   // Ends those of these places, in their order, whose turn has not come.
-  void EndWaiting(const std::vector<uint64_t>& places, const absl::Status& status)
+  void EndWaiting(const std::vector<uint64_t>& places, const absl::Status& status, ReadyList* ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a caller out of its lines; who is the first in all of its own then is ready.
-  void Remove(uint64_t place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Calls what is ready, unless another thread is at it and will come to it.
-  void StartReady();
+  void Remove(uint64_t place, ReadyList* ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void Start(ReadyList ready);
 
   mutable absl::Mutex mutex_;
   uint64_t last_place_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, Caller> callers_ ABSL_GUARDED_BY(mutex_);  // by place
   // Places, in the order in which they were taken.
   absl::flat_hash_map<SequenceHandle, absl::btree_set<uint64_t>, NameHash> lines_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Ready> ready_ ABSL_GUARDED_BY(mutex_);
-  bool starting_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
 };
 

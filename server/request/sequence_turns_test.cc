@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 #include "tests/random/seed.h"
 
@@ -88,6 +89,39 @@ TEST(SequenceTurnsTest, ATurnThatIsNotKeptPassesOn) {
   EXPECT_EQ(order.size(), 10000u);
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
   EXPECT_EQ(turns.places(), 0);
+}
+
+TEST(SequenceTurnsTest, AStartThatTakesLongHoldsNoOtherThreadUp) {
+  SequenceTurns turns;
+  SequenceTurns::Place place;
+  absl::Notification begun, other_has_turn;
+  std::thread slow([&] {
+    turns.Join({Named(1)}, &place, [&](const absl::StatusOr<SequenceTurns::Turn>&) {
+      begun.Notify();
+      other_has_turn.WaitForNotification();
+    });
+  });
+  begun.WaitForNotification();
+  Caller other(turns, {Named(2)});
+  EXPECT_TRUE(other.has_turn());
+  other_has_turn.Notify();
+  slow.join();
+}
+
+TEST(SequenceTurnsTest, WhatGetsReadyWithinAStartIsStartedAfterIt) {
+  SequenceTurns turns, others;
+  std::vector<int> order;
+  SequenceTurns::Place first, inner, of_others;
+  turns.Join({Named(1)}, &first, [&](const absl::StatusOr<SequenceTurns::Turn>&) {
+    turns.Join({Named(2)}, &inner, [&](const absl::StatusOr<SequenceTurns::Turn>& turn) {
+      EXPECT_TRUE(turn.ok());
+      order.push_back(2);
+    });
+    others.Join({Named(1)}, &of_others, [&](const absl::StatusOr<SequenceTurns::Turn>&) { order.push_back(3); });
+    order.push_back(1);
+  });
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(turns.places() + others.places(), 0);
 }
 
 TEST(SequenceTurnsTest, WhoLeavesIsLetGoOfAtOnce) {

@@ -137,15 +137,17 @@ void AttendStream::AnswerLate(uint64_t id, const absl::Status& status) {
 void AttendStream::TakeAnswer(StreamAnswer answer) {
   const absl::Duration retry_after =
       answer.status.ok() ? absl::ZeroDuration() : RetryAfter(answer.status, environment_.scheduler->RetryAfter());
-  absl::MutexLock lock(&mutex_);
-  if (answer.call != nullptr) {
-    const auto call = calls_.find(answer.id);
-    if (call != calls_.end() && call->second == answer.call) calls_.erase(call);
-  }
-  if (!over()) {
-    outbox_.Push(std::move(answer), retry_after);
-  } else if (answer.status.ok()) {
-    answer.call->NotSent(calls_end());
+  {
+    absl::MutexLock lock(&mutex_);
+    if (answer.call != nullptr) {
+      const auto call = calls_.find(answer.id);
+      if (call != calls_.end() && call->second == answer.call) calls_.erase(call);
+    }
+    if (!over()) {
+      outbox_.Push(std::move(answer), retry_after);
+    } else if (answer.status.ok()) {
+      answer.call->NotSent(calls_end());
+    }
   }
   Advance();
 }

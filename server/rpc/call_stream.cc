@@ -50,7 +50,6 @@ void CallStream::OnReadDone(bool ok) {
       half_closed_ = whole;
     }
     if (whole) ReadsDone();
-    absl::MutexLock lock(&mutex_);
     return Advance();
   }
   if (const absl::Status token = tenant_.Check(); !token.ok()) {
@@ -72,9 +71,11 @@ void CallStream::OnWriteDone(bool ok) {
   send_watch_->Sent();
   outgoing_.Clear();
   MessageDone(ok);
-  absl::MutexLock lock(&mutex_);
-  writing_ = false;
-  write_failed_ = !ok;
+  {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    write_failed_ = !ok;
+  }
   Advance();
 }
 
@@ -96,8 +97,10 @@ void CallStream::OnDone() {
 }
 
 void CallStream::CloseWhenIdle() {
-  absl::MutexLock lock(&mutex_);
-  closing_ = true;
+  {
+    absl::MutexLock lock(&mutex_);
+    closing_ = true;
+  }
   Advance();
 }
 
@@ -117,7 +120,6 @@ void CallStream::Break(const absl::Status& calls_end, const absl::Status& stream
     stream_end_ = stream_end;
   }
   Broken(calls_end);
-  absl::MutexLock lock(&mutex_);
   Advance();
 }
 
@@ -127,21 +129,32 @@ void CallStream::ReadNext() {
 }
 
 void CallStream::Advance() {
-  if (finished_ || writing_) return;
-  if (stream_end_.has_value()) return FinishWith(*stream_end_);
-  if (write_failed_) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!TakeNext()) return;
+  }
+  StartWrite(&outgoing_);
+}
+
+bool CallStream::TakeNext() {
+  if (finished_ || writing_) return false;
+  if (stream_end_.has_value()) {
+    FinishWith(*stream_end_);
+    return false;
+  }
+  if (write_failed_) return false;
   if (HasAnswer()) {
     grpc::ByteBuffer message = TakeMessage();
     outgoing_.Swap(&message);
     writing_ = true;
     send_watch_->Sending();
-    StartWrite(&outgoing_);
     if (reading_paused_) ReadNext();
-    return;
+    return true;
   }
   if ((half_closed_ || closing_) && ReadyToEnd()) {
     FinishWith(half_closed_ ? absl::OkStatus() : absl::UnavailableError("the server is draining"));
   }
+  return false;
 }
 
 void CallStream::FinishWith(const absl::Status& status) {

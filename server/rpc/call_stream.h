@@ -67,7 +67,7 @@ class CallStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
 
   // Starts whatever may be started: the next write, the next read, the end. To be called when an answer has come and
   // when a call has ended.
-  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Advance() ABSL_LOCKS_EXCLUDED(mutex_);
   // The stream takes no more answers.
   bool over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return finished_ || stream_end_.has_value(); }
   // How a call that opens now is to end at once; OK where it may live.
@@ -89,6 +89,9 @@ class CallStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
 
   // Ends every open call, and every answer that has not been sent, with `calls_end`, and the stream with `stream_end`.
   void Break(const absl::Status& calls_end, const absl::Status& stream_end);
+  // Advance but for the write: true where the caller is to start it, once it has let go of the lock. For gRPC then
+  // writes to the connection, while others have messages to handle and answers to add.
+  bool TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishWith(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -106,8 +106,10 @@ void ExtendStream::OpenCall(const wire::DecodedExtendStreamRequest& message, int
 void ExtendStream::Refuse(uint64_t id, const absl::Status& status) {
   CountEnding(status, Station::kReceive, attend_.observer);
   const absl::Duration retry_after = RetryAfter(status, attend_.scheduler->RetryAfter());
-  absl::MutexLock lock(&mutex_);
-  Push({.id = id, .status = status, .retry_after = retry_after});
+  {
+    absl::MutexLock lock(&mutex_);
+    Push({.id = id, .status = status, .retry_after = retry_after});
+  }
   Advance();
 }
 
@@ -130,9 +132,11 @@ void ExtendStream::TakeEnd(uint64_t id, const absl::Status& status, Job::State w
   } else {
     answer.retry_after = RetryAfter(status, attend_.scheduler->RetryAfter());
   }
-  absl::MutexLock lock(&mutex_);
-  if (over() && status.ok()) CountEnding(calls_end(), Station::kSend, attend_.observer);
-  Push(std::move(answer));
+  {
+    absl::MutexLock lock(&mutex_);
+    if (over() && status.ok()) CountEnding(calls_end(), Station::kSend, attend_.observer);
+    Push(std::move(answer));
+  }
   Advance();
 }
 

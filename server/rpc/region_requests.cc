@@ -105,20 +105,22 @@ void RegionStream::Open(uint64_t id, const v1::OpenRegion& request) {
 
 void RegionStream::OnOpened(uint64_t id, uint64_t region, absl::StatusOr<RegionHost::Opened> opened) {
   if (!opened.ok()) Refuse(id, WithReason(opened.status(), RejectReason::kRegions));
-  absl::MutexLock lock(&mutex_);
-  --opening_;
-  if (opened.ok()) ++held_;
-  if (opened.ok() && !over()) {
-    Answer answer;
-    answer.message.set_id(id);
-    *answer.message.mutable_status() = ToCallStatus(absl::OkStatus(), absl::ZeroDuration());
-    v1::RegionOpened& description = *answer.message.mutable_opened();
-    description.set_region(region);
-    description.set_bytes(opened->region->memory().size());
-    description.set_path(opened->path);
-    description.set_name(opened->name);
-    regions_.emplace(region, std::move(opened->region));
-    outbox_.push_back(std::move(answer));
+  {
+    absl::MutexLock lock(&mutex_);
+    --opening_;
+    if (opened.ok()) ++held_;
+    if (opened.ok() && !over()) {
+      Answer answer;
+      answer.message.set_id(id);
+      *answer.message.mutable_status() = ToCallStatus(absl::OkStatus(), absl::ZeroDuration());
+      v1::RegionOpened& description = *answer.message.mutable_opened();
+      description.set_region(region);
+      description.set_bytes(opened->region->memory().size());
+      description.set_path(opened->path);
+      description.set_name(opened->name);
+      regions_.emplace(region, std::move(opened->region));
+      outbox_.push_back(std::move(answer));
+    }
   }
   Advance();
 }
@@ -138,14 +140,16 @@ void RegionStream::Close(uint64_t id, const v1::CloseRegion& request) {
 }
 
 void RegionStream::OnGone(uint64_t region) {
-  absl::MutexLock lock(&mutex_);
-  --held_;
-  if (const auto closing = closing_.find(region); closing != closing_.end()) {
-    Answer answer;
-    answer.message.set_id(closing->second);
-    *answer.message.mutable_status() = ToCallStatus(absl::OkStatus(), absl::ZeroDuration());
-    closing_.erase(closing);
-    if (!over()) outbox_.push_back(std::move(answer));
+  {
+    absl::MutexLock lock(&mutex_);
+    --held_;
+    if (const auto closing = closing_.find(region); closing != closing_.end()) {
+      Answer answer;
+      answer.message.set_id(closing->second);
+      *answer.message.mutable_status() = ToCallStatus(absl::OkStatus(), absl::ZeroDuration());
+      closing_.erase(closing);
+      if (!over()) outbox_.push_back(std::move(answer));
+    }
   }
   Advance();
 }

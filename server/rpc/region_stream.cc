@@ -52,8 +52,8 @@ void RegionStream::Push(Answer answer) {
     } else if (answer.call != nullptr) {
       lost = calls_end();
     }
-    Advance();
   }
+  Advance();
   CountEnding(lost, Station::kSend, environment_.observer);
 }
 

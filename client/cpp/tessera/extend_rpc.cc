@@ -42,23 +42,29 @@ void ExtendRpc::Start(const std::shared_ptr<ExtendOperation>& call) {
   Waiting next = {++last_id_, call, {}};
   next.message = call->StreamMessage(next.id);
   call->Carried(weak_, next.id, /*deadline_watched=*/false);
+  bool over;
   {
     absl::MutexLock lock(&mutex_);
-    if (!over_) {
+    over = over_;
+    if (!over) {
       waiting_.push_back(std::move(next));
-      return SendWaiting();
+      PushWaiting();
     }
   }
-  call->OnFailure(absl::UnavailableError("the stream has ended"));
+  if (over) return call->OnFailure(absl::UnavailableError("the stream has ended"));
+  Flush();
 }
 
 void ExtendRpc::Allow(size_t calls) {
-  absl::MutexLock lock(&mutex_);
-  most_open_ = std::clamp<size_t>(calls, 1, kMaxOpen);
-  SendWaiting();
+  {
+    absl::MutexLock lock(&mutex_);
+    most_open_ = std::clamp<size_t>(calls, 1, kMaxOpen);
+    PushWaiting();
+  }
+  Flush();
 }
 
-void ExtendRpc::SendWaiting() {
+void ExtendRpc::PushWaiting() {
   while (!waiting_.empty() && open_.size() < most_open_) {
     Waiting& next = waiting_.front();
     open_.emplace(next.id, std::move(next.call));
@@ -74,15 +80,16 @@ void ExtendRpc::Withdraw(uint64_t id) {
     if (open_.contains(id)) {
       grpc::ByteBuffer message = Cancellation(id);
       Push(&message);
-      return;
+    } else {
+      const auto place =
+          std::find_if(waiting_.begin(), waiting_.end(), [id](const Waiting& waiting) { return waiting.id == id; });
+      if (place == waiting_.end()) return;
+      unsent.call = std::move(place->call);
+      unsent.message.Swap(&place->message);
+      waiting_.erase(place);
     }
-    const auto place =
-        std::find_if(waiting_.begin(), waiting_.end(), [id](const Waiting& waiting) { return waiting.id == id; });
-    if (place == waiting_.end()) return;
-    unsent.call = std::move(place->call);
-    unsent.message.Swap(&place->message);
-    waiting_.erase(place);
   }
+  if (unsent.call == nullptr) return Flush();
   unsent.message.Clear();
   unsent.call->OnFailure(absl::CancelledError("cancelled by the caller"));
 }
@@ -101,8 +108,9 @@ bool ExtendRpc::OnMessage(grpc::ByteBuffer* message) {
     if (place == open_.end()) return true;
     call = std::move(place->second);
     open_.erase(place);
-    SendWaiting();
+    PushWaiting();
   }
+  Flush();
   const absl::Status status = answer->status.has_value() ? ToAbslStatus(*answer->status) : absl::OkStatus();
   if (status.ok()) {
     call->OnAnswer(*answer);

@@ -51,8 +51,8 @@ class ExtendRpc final : public QueuedStream<grpc::ByteBuffer, grpc::ByteBuffer>,
 
   explicit ExtendRpc(const std::string& tenant) : QueuedStream(tenant) {}
 
-  // Sends calls that wait, as many as may be.
-  void SendWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts calls that wait into the outbox, as many as may be with the server; Flush follows, without the lock.
+  void PushWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool OnMessage(grpc::ByteBuffer* message) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnEnd(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -28,9 +28,11 @@ class QueuedStream : public grpc::ClientBidiReactor<Request, Response> {
 
   // Half-closes once the outbox is empty, and does not wait. Nothing is pushed after it.
   void HalfClose() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    closing_ = true;
-    Write();
+    {
+      absl::MutexLock lock(&mutex_);
+      closing_ = true;
+    }
+    Flush();
   }
 
   // Half-closes, gives the server until `deadline` to end the stream, and waits for the end. Not called from a
@@ -63,14 +65,35 @@ class QueuedStream : public grpc::ClientBidiReactor<Request, Response> {
     this->StartCall();
   }
 
-  // Puts a message behind the others, and leaves an empty one. False, and nothing has happened, where the stream takes
-  // none any more.
+  // Puts a message behind the others, and leaves an empty one; it goes out by the next Flush, or sooner. False, and
+  // nothing has happened, where the stream takes none any more.
   bool Push(Request* message) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (stopped_ || closing_) return false;
     outbox_.emplace_back().Swap(message);
-    Write();
     return true;
+  }
+
+  // Starts the next write, if there is anything to write and none under way. Not called with a lock held that another
+  // thread may want: gRPC writes to the connection meanwhile.
+  void Flush() ABSL_LOCKS_EXCLUDED(mutex_) {
+    bool half_close = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (writing_ || stopped_ || half_closed_ || (outbox_.empty() && !closing_)) return;
+      writing_ = true;
+      if (outbox_.empty()) {
+        half_close = half_closed_ = true;
+      } else {
+        outgoing_.Swap(&outbox_.front());
+        outbox_.pop_front();
+      }
+    }
+    if (half_close) {
+      this->StartWritesDone();
+    } else {
+      this->StartWrite(&outgoing_);
+    }
   }
 
   // Both are called with no lock held, one message at a time. False where the message cannot be read: the RPC is
@@ -80,20 +103,6 @@ class QueuedStream : public grpc::ClientBidiReactor<Request, Response> {
   virtual void OnEnd(const grpc::Status& status) = 0;
 
  private:
-  // Starts the next write, if there is anything to write and none under way.
-  void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (writing_ || stopped_ || half_closed_) return;
-    if (!outbox_.empty()) {
-      outgoing_.Swap(&outbox_.front());
-      outbox_.pop_front();
-      writing_ = true;
-      this->StartWrite(&outgoing_);
-    } else if (closing_) {
-      half_closed_ = writing_ = true;
-      this->StartWritesDone();
-    }
-  }
-
   void OnReadDone(bool ok) override {
     if (!ok) return StopOperations();
     if (!OnMessage(&incoming_)) {
@@ -105,17 +114,19 @@ class QueuedStream : public grpc::ClientBidiReactor<Request, Response> {
   }
 
   void OnWriteDone(bool ok) override {
-    Request sent;  // let go of without the lock, for it may refer to memory that others wait for
+    outgoing_.Clear();
     bool stopped = false;
     {
       absl::MutexLock lock(&mutex_);
-      sent.Swap(&outgoing_);
       writing_ = false;
       stopped = stopped_;
-      // Otherwise the stream is broken, and the read that is going on will say so.
-      if (ok) Write();
     }
-    if (stopped) StopOperations();
+    if (stopped) {
+      StopOperations();
+    } else if (ok) {
+      Flush();
+    }
+    // Otherwise the stream is broken, and the read that is going on will say so.
   }
 
   void OnWritesDoneDone(bool ok) override { OnWriteDone(ok); }
@@ -145,7 +156,7 @@ class QueuedStream : public grpc::ClientBidiReactor<Request, Response> {
   Response incoming_;  // gRPC's while a read is under way
 
   absl::Mutex mutex_;
-  Request outgoing_ ABSL_GUARDED_BY(mutex_);  // gRPC's while writing_
+  Request outgoing_;  // of whoever has set writing_, then gRPC's, until it is over
   std::deque<Request> outbox_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -28,11 +28,12 @@ void RegionRpc::Send(uint64_t id, v1::AttendInRegionsRequest request, absl::Dura
       if (patience < absl::InfiniteDuration()) {
         waiting.timer = timers_->Schedule(absl::Now() + patience, [this, id] { Expire(id); });
       }
-      return;
+    } else {
+      lost = lost_.ok() ? absl::UnavailableError("the session has ended") : lost_;
     }
-    lost = lost_.ok() ? absl::UnavailableError("the session has ended") : lost_;
   }
-  answer(lost);
+  if (!lost.ok()) return answer(lost);
+  Flush();
 }
 
 absl::StatusOr<v1::AttendInRegionsResponse> RegionRpc::Ask(v1::AttendInRegionsRequest request) {
@@ -66,12 +67,15 @@ void RegionRpc::Expire(uint64_t id) {
 }
 
 void RegionRpc::CancelCall(uint64_t id) {
-  absl::MutexLock lock(&mutex_);
-  if (!waiting_.contains(id)) return;
-  v1::AttendInRegionsRequest request;
-  request.set_id(id);
-  request.set_cancel(true);
-  Push(&request);  // where it fails, the end of the stream takes the call with it
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!waiting_.contains(id)) return;
+    v1::AttendInRegionsRequest request;
+    request.set_id(id);
+    request.set_cancel(true);
+    Push(&request);  // where it fails, the end of the stream takes the call with it
+  }
+  Flush();
 }
 
 void RegionRpc::Add(uint64_t region, absl::Span<std::byte> memory) {

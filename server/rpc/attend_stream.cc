@@ -7,7 +7,6 @@
 #include "server/rpc/attend_header.h"
 #include "server/rpc/caller.h"
 #include "server/rpc/status.h"
-#include "server/rpc/timeout.h"
 
 namespace tessera {
 

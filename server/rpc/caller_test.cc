@@ -58,6 +58,14 @@ TEST_F(TenantOfTokenTest, OtherTenantsNameIsDenied) {
             StatusCode::kPermissionDenied);
 }
 
+TEST(CallerTest, NoTimeoutAndOneOfMoreThanAYearAreWithoutEnd) {
+  EXPECT_EQ(ToTimeout(1), absl::Microseconds(1));
+  EXPECT_EQ(ToTimeout(uint64_t{3600} * 1'000'000), absl::Hours(1));
+  for (const uint64_t none : {uint64_t{0}, uint64_t{366} * 24 * 3600 * 1'000'000, ~uint64_t{0}}) {
+    EXPECT_EQ(ToTimeout(none), absl::InfiniteDuration()) << none;
+  }
+}
+
 TEST(CallerTest, UnixSocketsAndLoopbackAreLocal) {
   for (const char* peer : {"unix:", "unix:/run/tessera.sock", "unix-abstract:tessera", "ipv4:127.0.0.1:4711",
                            "ipv4:127.9.9.9:1", "ipv6:[::1]:4711", "ipv6:%5B::1%5D:4711"}) {

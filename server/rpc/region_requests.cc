@@ -10,7 +10,6 @@
 #include "server/rpc/caller.h"
 #include "server/rpc/region_stream.h"
 #include "server/rpc/status.h"
-#include "server/rpc/timeout.h"
 #include "tessera/v1/region.grpc.pb.h"  // how gRPC serializes the messages
 
 namespace tessera {

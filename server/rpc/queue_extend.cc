@@ -47,7 +47,10 @@ void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, Sequ
       if (job->cache().spills().Await(*job, missing, enqueue, [retry, left] { retry(left); })) return;
       if (moving) return retry(spills - 1);  // it has ended meanwhile
     }
-    return Refuse(environment, job, WithReason(step.status(), RejectReason::kKvPages));
+    // A move that has failed is in the way until its device has let go of the pages.
+    const absl::Status refusal =
+        moving ? absl::ResourceExhaustedError("the sequence's pages are being moved") : step.status();
+    return Refuse(environment, job, WithReason(refusal, RejectReason::kKvPages));
   }
   // Calls before it may have made the sequences longer since it came.
   std::vector<int64_t> lengths;

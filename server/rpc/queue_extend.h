@@ -20,9 +20,9 @@ absl::StatusOr<ExtendJobPtr> MakeExtendJob(const RequestLimits& limits, ExtendSp
                                            absl::Time deadline, Admission::Grant grant, ExtendJob::DoneFn done);
 
 // Has the job queued as soon as it is its turn on all of its sequences: at once, or when an earlier call ends, on that
-// one's thread. It is ended there with NOT_FOUND, RESOURCE_EXHAUSTED, ABORTED or whatever else SequenceCache::Reserve
-// and Scheduler::Enqueue say. Until then it counts against the queue's bounds, and is ended at once where they are
-// reached. REQUIRES: all of the job's input is there.
+// one's thread. It is ended there with NOT_FOUND, RESOURCE_EXHAUSTED or whatever else SequenceCache::Reserve and
+// Scheduler::Enqueue say, but not with ABORTED: only moves can be in its way, and passing ones. Until then it counts
+// against the queue's bounds, and is ended at once where they are reached. REQUIRES: all of the job's input is there.
 void QueueInTurn(const SequenceEnvironment& environment, const ExtendJobPtr& job);
 
 // Takes a job that has ended out of the queue and, where its turn has not come, out of the lines: nothing holds it any

@@ -4,6 +4,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -190,6 +191,33 @@ TEST_F(SequenceTest, IdleSequencesMakeRoomOnTheHostAndComeBack) {
   EXPECT_EQ(client.Release(handles), 6u);
   EXPECT_EQ(UsedPages(server), 0);
   EXPECT_EQ(on_host(), 0);
+  server.AwaitIdle();
+}
+
+// The second batch is the move of an idle sequence. It fails, with another call waiting for the same sequence.
+TEST_F(SequenceTest, WhoMeetsAMoveThatFailsMayComeAgain) {
+  CacheProfile profile = Profile(/*pages=*/4);
+  profile.host_pages = 4;
+  TestServer server("copy_in@2=hang; run@2=resource_exhausted", Config(profile));
+  SequenceClient client = Client(server);
+  KnownSequence idle = client.Create(), wants = client.Create();
+  ASSERT_LT(client.Extend({{&idle, 0, 20, 20}}), kTolerance);
+  const std::vector<KnownEntry> too_many = {{&wants, 0, 16, 16}}, meets = {{&idle}};
+  ExtendCall moves(client.stub(), client.Request(too_many), "a");
+  server.device().AwaitBatch(2);
+  ExtendCall waits(client.stub(), client.Request(meets), "a");
+  server.AwaitMetric("tessera_turn_requests", 2);
+  server.device().Release(2);
+  for (const auto& [call, entries] : {std::pair(&moves, &too_many), std::pair(&waits, &meets)}) {
+    if (call->Await().ok()) {
+      client.Note(*entries, call->request());
+      continue;
+    }
+    EXPECT_EQ(call->Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << call->Await().error_message();
+    EXPECT_FALSE(call->RetryPushback().empty());
+  }
+  EXPECT_LT(client.Extend({{&idle}}), kTolerance);
+  EXPECT_LT(client.Extend({{&wants, 0, 16, 16}}), kTolerance);
   server.AwaitIdle();
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr double kTolerance = 1e-5;
+constexpr absl::Duration kDrain = absl::Seconds(20);  // nothing else waits so long
 
 CacheProfile Profile() {
   return {.name = "small",
@@ -262,25 +264,34 @@ TEST_F(SequenceStreamTest, AStreamThatBreaksLeavesNoTrace) {
     ASSERT_TRUE(stream.Send(2, client.Request({{&a, 0, 20, 20}, {&b, 0, 5, 5}})));
     ASSERT_TRUE(stream.Send(3, client.Request({{&b, 0, 5, 5}})));
     ASSERT_TRUE(stream.Send(4, client.Request({{&b, 1, 0, 0}})));
+    server.AwaitMetric("tessera_turn_requests", 3);
   }
   server.AwaitMetric("tessera_cancelled_total{where=\"run\"}", 1);
+  server.AwaitMetric("tessera_turn_requests", 0);
   server.device().ReleaseAll();
   server.AwaitIdle();
   EXPECT_EQ(UsedPages(server), 0);
   EXPECT_LT(client.Extend({{&a, 0, 3, 3}, {&b, 0, 3, 3}}), kTolerance);
 }
 
-TEST_F(SequenceStreamTest, AStreamThatDrainsFinishesItsCalls) {
+TEST_F(SequenceStreamTest, AStreamThatDrainsFinishesItsCallsAndRefusesNewOnes) {
   TestServer server("run@1=hang", Config());
   SequenceClient client = Client(server);
   Stream stream(client.stub());
   KnownSequence a = client.Create();
   ASSERT_TRUE(stream.Send(1, client.Request({{&a}})));
   server.device().AwaitBatch(1);
+  ASSERT_TRUE(stream.Send(2, client.Request({{&a}})));
+  server.AwaitMetric("tessera_turn_requests", 1);
+  std::thread drain([&] { EXPECT_TRUE(server.server().Drain(kDrain)); });
+  server.clock().AwaitWaiter(server.clock().Now() + kDrain);
+  ASSERT_TRUE(stream.Send(3, client.Request({{&a}})));
+  EXPECT_EQ(stream.Await(3).status().code(), grpc::StatusCode::UNAVAILABLE);
   server.device().Release(1);
-  EXPECT_TRUE(server.server().Drain(absl::Minutes(1)));
   EXPECT_EQ(stream.Await(1).status().code(), 0);
+  EXPECT_EQ(stream.Await(2).status().code(), 0);
   EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  drain.join();
 }
 
 TEST_F(SequenceStreamTest, ALostDeviceEndsTheStreamsCalls) {

@@ -99,18 +99,17 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return param.param.name; });
 
 TEST_F(FailuresTest, LengthsWhoseSizesOverflowAreInvalidArgument) {
+  constexpr uint32_t kLongest = 0xffffffffu;
   ServerConfig config = TestServer::Config();
   config.attend.request.max_sequences = 65536;
+  config.attend.request.max_sequence_tokens = kLongest;
   TestServer server("", config);
+  // 2^16 sequences of 2^32 tokens of 2^8 heads of 2^8 floats: 2^66 bytes of q alone.
   v1::AttendRequest request;
-  *request.mutable_header() = Header({});
-  // 65536 sequences of 2^20 tokens of 256 heads of 256: 2^68 bytes.
-  request.mutable_header()->set_q_heads(256);
-  request.mutable_header()->set_kv_heads(256);
-  request.mutable_header()->set_head_dim(256);
-  for (int i = 0; i < 65536; ++i) request.mutable_header()->add_q_lengths(1 << 20);
+  *request.mutable_header() = Header(std::vector<uint32_t>(65536, kLongest), 256, 256);
   UnaryCall call(server.attention(), request);
   EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::INVALID_ARGUMENT) << call.Await().error_message();
+  EXPECT_THAT(call.Await().error_message(), HasSubstr("take more bytes than")) << "the sum has no number";
 }
 
 TEST_F(FailuresTest, MalformedMessageIsInvalidArgument) {
@@ -410,6 +409,7 @@ TEST_F(FailuresTest, ErrorsNameNoOtherTenantAndNoAddress) {
   UnaryCall waiting(server.attention(), Small(), "secret-tenant");
   server.AwaitQueued(1);
   UnaryCall refused(server.attention(), Small(), "other");
+  EXPECT_EQ(refused.Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(refused.Await().error_message(), Not(AnyOf(HasSubstr("secret"), HasSubstr("0x"), HasSubstr("127.0"))));
   server.device().ReleaseAll();
 }

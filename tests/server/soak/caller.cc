@@ -55,7 +55,7 @@ v1::AttendRequest Caller::RandomRequest() {
 
 int64_t Caller::Expect(const char* outcome, StatusCode code, std::initializer_list<StatusCode> allowed) {
   if (code == StatusCode::RESOURCE_EXHAUSTED) {
-    ++counts_["refused for now"];
+    ++counts_[kRefused];
     return 1;
   }
   if (std::find(allowed.begin(), allowed.end(), code) == allowed.end()) {

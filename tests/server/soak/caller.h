@@ -17,9 +17,10 @@ namespace tessera::testing {
 // Not thread-safe; every caller is one thread's.
 class Caller {
  public:
+  static constexpr char kRefused[] = "refused for now";
   // What the calls came to.
   static constexpr std::array<const char*, 8> kOutcomes = {"unary",   "streamed",  "cancelled",  "expired",
-                                                           "invalid", "malformed", "broken off", "refused for now"};
+                                                           "invalid", "malformed", "broken off", kRefused};
 
   Caller(std::shared_ptr<grpc::Channel> channel, uint64_t seed);
 

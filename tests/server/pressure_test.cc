@@ -42,8 +42,11 @@ class PressureTest : public ::testing::Test {
     server.AwaitOccupancy([](const v1::Occupancy& occupancy) { return occupancy.staging_used_bytes() > 0; });
   }
   // Moves the clock on until `sample` is 1.
-  static void AdvanceUntilOne(TestServer& server, const std::string& sample) {
-    while (server.Metrics()[sample] != 1) server.clock().Advance(absl::Seconds(1));
+  static void AdvanceUntilOne(TestServer& server, const char* sample) {
+    Await(sample, [&] {
+      server.clock().Advance(absl::Seconds(1));
+      return server.Metrics()[sample] == 1;
+    });
   }
 
   std::mt19937_64 rng_{91};

@@ -1,7 +1,6 @@
 // The program itself: flags, signals, exit codes.
 #include <signal.h>
 
-#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -11,6 +10,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
+#include "server/credentials/temporary_folder.h"
 #include "tests/server/attend_messages.h"
 #include "tests/server/await.h"
 #include "tests/server/metrics_reader.h"
@@ -155,9 +155,10 @@ TEST_F(ProcessTest, BadFlagsExitWith64AndAPortInUseWith69) {
   ServerProcess nonsense(TESSERA_SERVER, {"--backend=tpu"});
   EXPECT_FALSE(nonsense.serving());
   EXPECT_EQ(nonsense.Wait(), 64);
-  const std::string self = ::testing::TempDir() + "/tessera_flags_that_name_themselves";
-  std::ofstream(self) << "--flagfile=" << self << "\n";
-  for (const std::string& file : {self, ::testing::TempDir(), std::string("/no/such/file")}) {
+  const TemporaryFolder folder;
+  const std::string self = folder.Path("names_itself");
+  folder.Write("names_itself", "--flagfile=" + self + "\n");
+  for (const std::string& file : {self, folder.Path(""), std::string("/no/such/file")}) {
     ServerProcess unread(TESSERA_SERVER, {"--flagfile=" + file});
     EXPECT_FALSE(unread.serving());
     EXPECT_EQ(unread.Wait(), 64) << file;
@@ -173,8 +174,8 @@ TEST_F(ProcessTest, BadFlagsExitWith64AndAPortInUseWith69) {
 }
 
 TEST_F(ProcessTest, FlagsComeFromAFile) {
-  const std::string path = ::testing::TempDir() + "/tessera_flags";
-  std::ofstream(path) << "# a comment\n--max_queue_requests=17\n--staging_bytes=8MiB\n";
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("flags", "# a comment\n--max_queue_requests=17\n--staging_bytes=8MiB\n");
   const ServerProcess process(TESSERA_SERVER, {"--flagfile=" + path});
   ASSERT_TRUE(process.serving());
   grpc::ClientContext context;

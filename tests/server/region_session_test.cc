@@ -231,7 +231,8 @@ TEST_F(RegionSessionTest, ASessionsEndWaitsForNoAnswer) {
 
 TEST_F(RegionSessionTest, ACallCanBeWithdrawn) {
   std::vector<std::string> flags = kAllowed;
-  flags.push_back("--fault-script=run@1=delay:30ms");
+  // Long enough for the second call to be withdrawn while the first one keeps the slot.
+  flags.push_back("--fault-script=run@1=delay:2s");
   const ServerProcess server(TESSERA_SERVER, flags);
   const std::unique_ptr<RegionSession> session = Connect(server);
   absl::StatusOr<Region> region = session->OpenSharedMemory(2 * kCallBytes);

@@ -18,15 +18,16 @@ FairQueue::~FairQueue() { ABSL_RAW_CHECK(empty(), "a queue is emptied before it 
 
 absl::Status FairQueue::Push(JobPtr job, absl::Time now) {
   const Job::Traits& traits = job->traits();
-  if (job->place_.expected) {
-    ExpectNoMore(*job);
-  } else if (absl::Status status = CheckBounds(traits); !status.ok()) {
-    return status;
+  const bool expected = job->place_.expected;
+  if (!expected) {
+    if (absl::Status status = CheckBounds(traits); !status.ok()) return status;
   }
   if (!job->Advance(Job::State::kCreated, Job::State::kQueued)) {
+    if (expected) ExpectNoMore(*job);
     return absl::CancelledError("the call ended before it was queued");
   }
   Flow* const flow = FlowFor(traits);
+  if (expected) ExpectNoMore(*job);  // the tenant stays, for it has a flow now
   Lane* const lane = LaneFor(flow, SizeOf(*job), traits.key);
 
   all_.PushBack(job.get());

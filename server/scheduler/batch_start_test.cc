@@ -210,7 +210,7 @@ TEST(Scheduler, LightWorkDoesNotCollectWhileFewerBatchesRun) {
   }
 }
 
-TEST(SchedulerLookoutTest, WorkThatComesWhileOneLooksIsItsOwn) {
+TEST(SchedulerLookoutTest, AnExecutorThatLooksTakesWhatComes) {
   FakeClock clock;
   Scheduler scheduler({.lookout = absl::Seconds(1)}, &clock);
   for (int round = 0; round < 100; ++round) {

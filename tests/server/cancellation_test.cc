@@ -39,7 +39,7 @@ TEST_F(CancellationTest, InReceive) {
   EXPECT_EQ(stream.Await(1).status.code(), grpc::StatusCode::OK);
 }
 
-// An HTTP/2 frame of stream 1.
+// An HTTP/2 frame of `stream`; 0: of the connection.
 std::string Frame(char type, char flags, const std::string& payload, char stream = 1) {
   const size_t size = payload.size();
   std::string frame = {static_cast<char>(size >> 16),

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/random/seed.h"
 #include "tests/server/attend_messages.h"

@@ -404,7 +404,7 @@ func (x *ExtendHeader) GetOptions() *AttentionOptions {
 // other in the order in which they come, so that a caller may send the next before it has the answer.
 //
 // NOT_FOUND for a handle that is not good; INVALID_ARGUMENT for shapes, layers and lengths beyond a limit;
-// RESOURCE_EXHAUSTED where pages, memory or the queue are full; ABORTED where another call changes the sequence.
+// RESOURCE_EXHAUSTED where pages, memory or the queue are full.
 type ExtendRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/forward_plan.h"
+#include "kernels/cuda/pages_view.h"
 #include "kernels/cuda/scratch_pool.h"
 #include "kernels/cuda/table_upload.h"
 #include "kernels/cuda/tensor_map.h"
@@ -19,7 +20,7 @@ namespace {
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-class CudaBackend final : public GpuBackend {
+class CudaBackend final : public ForwardBackend {
  public:
   CudaBackend(int device, int multiprocessors, KernelFamily family, TensorMapEncoder encoder, ScratchPool scratch)
       : device_(device),
@@ -41,31 +42,32 @@ class CudaBackend final : public GpuBackend {
     if (!status.ok()) return status;
     if (stats != nullptr) *stats = {};
 
-    // A launch for each kernel that some sequence asks for: most often one.
     std::vector<KernelBatch> batches;
-    for (const SequenceView& sequence : sequences) {
-      const bool computes = family_ == KernelFamily::kSm90a && Sm90aComputes(params, sequence);
-      const KernelFamily family = computes ? family_ : KernelFamily::kSm80;
-      const ForwardKernelEntry& kernel = ChooseKernel(family, params, sequence);
-      const auto found = std::find_if(batches.begin(), batches.end(),
-                                      [&](const KernelBatch& batch) { return batch.kernel == &kernel; });
-      KernelBatch& batch = found != batches.end() ? *found : batches.emplace_back(KernelBatch{&kernel, family});
-      batch.sequences.push_back(sequence);
+    for (const SequenceView& sequence : sequences) BatchFor(params, sequence, batches).sequences.push_back(sequence);
+    return Run(params, batches, static_cast<cudaStream_t>(stream), stats);
+  }
+
+  bool ReadsPages(const PagedParams& params, const PagedSequence& sequence) const override {
+    return family_ == KernelFamily::kSm90a && Sm90aReadsPages(params, sequence);
+  }
+
+  absl::Status ForwardPages(const PagedParams& params, absl::Span<const PagedSequence> sequences, StreamHandle stream,
+                            ForwardStats* stats) override {
+    const absl::Status status = ToStatus(cudaSetDevice(device_), "selecting the device");
+    if (!status.ok()) return status;
+    if (stats != nullptr) *stats = {};
+    std::vector<KernelBatch> batches;
+    for (const PagedSequence& sequence : sequences) {
+      const SequenceView view = ViewOfPages(params, sequence);
+      KernelBatch& batch = BatchFor(params.attention, view, batches);
+      batch.sequences.push_back(view);
+      batch.pages.push_back(PagesOf(params, sequence));
     }
-    for (KernelBatch& batch : batches) {
-      absl::StatusOr<ForwardPlan> plan = PlanForward(params, batch.sequences, *batch.kernel,
-                                                     batch.family == KernelFamily::kSm90a ? &encoder_ : nullptr);
-      if (!plan.ok()) return plan.status();
-      batch.plan = *std::move(plan);
-    }
-    for (const KernelBatch& batch : batches) {
-      if (stats != nullptr) {
-        for (const SequenceView& sequence : batch.sequences) *stats += ModelForward(params, sequence, *batch.kernel);
-      }
-      status = Launch(params, batch.plan, *batch.kernel, static_cast<cudaStream_t>(stream));
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
+    return Run(params.attention, batches, static_cast<cudaStream_t>(stream), stats);
+  }
+
+  int64_t TileKeys(const AttentionParams& params, const SequenceView& sequence) const override {
+    return ChooseKernel(FamilyFor(params, sequence), params, sequence).tile_keys;
   }
 
   absl::StatusOr<int64_t> PeakScratchBytes() const override { return scratch_.PeakBytes(); }
@@ -77,25 +79,64 @@ class CudaBackend final : public GpuBackend {
     const ForwardKernelEntry* kernel;
     KernelFamily family;
     std::vector<SequenceView> sequences = {};
+    std::vector<PagesView> pages = {};  // of each sequence, or none
     ForwardPlan plan = {};
   };
 
+  KernelFamily FamilyFor(const AttentionParams& params, const SequenceView& sequence) const {
+    return family_ == KernelFamily::kSm90a && Sm90aComputes(params, sequence) ? family_ : KernelFamily::kSm80;
+  }
+
+  // The one of `batches` that `sequence` belongs to, a new one if need be: a launch for each kernel that some sequence
+  // asks for, most often one.
+  KernelBatch& BatchFor(const AttentionParams& params, const SequenceView& sequence,
+                        std::vector<KernelBatch>& batches) const {
+    const KernelFamily family = FamilyFor(params, sequence);
+    const ForwardKernelEntry& kernel = ChooseKernel(family, params, sequence);
+    const auto found =
+        std::find_if(batches.begin(), batches.end(), [&](const KernelBatch& batch) { return batch.kernel == &kernel; });
+    return found != batches.end() ? *found : batches.emplace_back(KernelBatch{&kernel, family});
+  }
+
+  absl::Status Run(const AttentionParams& params, std::vector<KernelBatch>& batches, cudaStream_t stream,
+                   ForwardStats* stats) {
+    for (KernelBatch& batch : batches) {
+      absl::StatusOr<ForwardPlan> plan = PlanForward(params, batch.sequences, batch.pages, *batch.kernel,
+                                                     batch.family == KernelFamily::kSm90a ? &encoder_ : nullptr);
+      if (!plan.ok()) return plan.status();
+      batch.plan = *std::move(plan);
+    }
+    for (KernelBatch& batch : batches) {
+      if (stats != nullptr) {
+        for (const SequenceView& sequence : batch.sequences) *stats += ModelForward(params, sequence, *batch.kernel);
+      }
+      const absl::Status status = Launch(params, batch.plan, *batch.kernel, stream);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
   // One launch: table to the device, kernel, table freed in stream order. Nothing for a plan without tiles.
-  absl::Status Launch(const AttentionParams& params, const ForwardPlan& plan, const ForwardKernelEntry& kernel,
+  absl::Status Launch(const AttentionParams& params, ForwardPlan& plan, const ForwardKernelEntry& kernel,
                       cudaStream_t stream) {
     if (plan.tile_count == 0) return absl::OkStatus();
 
-    // [counter, 128 bytes][sequences][sections]
+    // [counter, 128 bytes][sequences][page maps][sections]
     constexpr size_t kSequencesAt = 128;
-    const size_t sections_at = kSequencesAt + plan.sequences.size() * sizeof(SequenceEntry);
+    const size_t maps_at = kSequencesAt + plan.sequences.size() * sizeof(SequenceEntry);
+    const size_t sections_at = maps_at + plan.page_maps.size() * sizeof(PageMaps);
     const size_t bytes = RoundUp(sections_at + plan.sections.size() * sizeof(TileSection), 16);
-    std::vector<unsigned char> table(bytes);
-    std::memcpy(table.data() + kSequencesAt, plan.sequences.data(), plan.sequences.size() * sizeof(SequenceEntry));
-    std::memcpy(table.data() + sections_at, plan.sections.data(), plan.sections.size() * sizeof(TileSection));
-
     absl::StatusOr<void*> block = scratch_.Allocate(bytes, stream);
     if (!block.ok()) return block.status();
     unsigned char* device = static_cast<unsigned char*>(*block);
+
+    for (size_t i = 0; i < plan.page_maps.size(); ++i) {
+      plan.sequences[i].shape.pages.maps = reinterpret_cast<const PageMaps*>(device + maps_at) + i;
+    }
+    std::vector<unsigned char> table(bytes);
+    std::memcpy(table.data() + kSequencesAt, plan.sequences.data(), plan.sequences.size() * sizeof(SequenceEntry));
+    std::memcpy(table.data() + maps_at, plan.page_maps.data(), plan.page_maps.size() * sizeof(PageMaps));
+    std::memcpy(table.data() + sections_at, plan.sections.data(), plan.sections.size() * sizeof(TileSection));
     absl::Status status = ToStatus(UploadTable(device, table.data(), bytes, 0, stream), "uploading the launch table");
     if (status.ok()) {
       ForwardLaunch launch = {};
@@ -109,6 +150,7 @@ class CudaBackend final : public GpuBackend {
       launch.left = ClampSide(params.mask.left);
       launch.right = ClampSide(params.mask.right);
       launch.score_map = ScoreMap::Of(params.scale, params.softcap);
+      launch.in_pages = !plan.page_maps.empty();
       status = ToStatus(kernel.launch(launch, multiprocessors_, stream), "launching the forward kernel");
     }
     status.Update(scratch_.Free(*block, stream));
@@ -124,7 +166,7 @@ class CudaBackend final : public GpuBackend {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GpuBackend>> CreateCudaBackend(int device) {
+absl::StatusOr<std::unique_ptr<ForwardBackend>> CreateCudaBackend(int device) {
   int major = 0, minor = 0;
   cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
@@ -133,7 +175,7 @@ absl::StatusOr<std::unique_ptr<GpuBackend>> CreateCudaBackend(int device) {
   return CreateCudaBackend(device, FamilyOf(major, minor));
 }
 
-absl::StatusOr<std::unique_ptr<GpuBackend>> CreateCudaBackend(int device, KernelFamily family) {
+absl::StatusOr<std::unique_ptr<ForwardBackend>> CreateCudaBackend(int device, KernelFamily family) {
   int multiprocessors = 0;
   const absl::Status status = ToStatus(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                                        absl::StrCat("looking at CUDA device ", device));

@@ -1,11 +1,13 @@
 #include "kernels/cuda/forward_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/key_range.h"
+#include "kernels/cuda/page_box.h"
 #include "kernels/traffic_model.h"
 
 namespace tessera::cuda {
@@ -16,6 +18,8 @@ namespace {
 constexpr int64_t kL2Budget = int64_t{24} << 20;
 
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int16_t Log2(int64_t power) { return static_cast<int16_t>(std::countr_zero(static_cast<uint64_t>(power))); }
 
 TensorStrides Convert(const Strides& strides) { return {strides.token, strides.head}; }
 
@@ -39,6 +43,51 @@ SequenceShape ShapeOf(const AttentionParams& params, const SequenceView& sequenc
   return shape;
 }
 
+absl::Status EncodeContiguous(const AttentionParams& params, const SequenceView& sequence,
+                              const ForwardKernelEntry& kernel, const TensorMapEncoder& encoder, SequenceEntry& entry) {
+  absl::Status status = encoder.EncodeKeys(params, sequence.k, sequence.k_strides, sequence.kv_len, kernel.tile_keys,
+                                           kernel.head_dim, &entry.k_map);
+  status.Update(encoder.EncodeKeys(params, sequence.v, sequence.v_strides, sequence.kv_len, kernel.tile_keys,
+                                   kernel.head_dim, &entry.v_map));
+  return status;
+}
+
+// The kernel reads one block that it masks whole; a query row stands in for the keys that there are not.
+absl::Status EncodeNoKeys(const AttentionParams& params, const SequenceView& sequence, const ForwardKernelEntry& kernel,
+                          const TensorMapEncoder& encoder, SequenceEntry& entry) {
+  AttentionParams one_head = params;
+  one_head.kv_heads = 1;
+  const absl::Status status = encoder.EncodeKeys(one_head, sequence.q, Strides::Packed(1, params.head_dim), 1,
+                                                 kernel.tile_keys, kernel.head_dim, &entry.k_map);
+  entry.v_map = entry.k_map;
+  return status;
+}
+
+KeyPages Describe(const SequenceView& sequence, const PagesView& view, const ForwardKernelEntry& kernel) {
+  return {.numbers = view.pages,
+          .maps = nullptr,
+          .stride = view.page_stride,
+          .last = static_cast<int32_t>((sequence.kv_len - 1) / view.page_tokens),
+          .page_shift = Log2(view.page_tokens),
+          .box_shift = Log2(BoxKeys(view.page_tokens, kernel.tile_keys))};
+}
+
+absl::Status EncodePages(const AttentionParams& params, const SequenceView& sequence, const PagesView& view,
+                         const ForwardKernelEntry& kernel, const TensorMapEncoder& encoder, PageMaps& maps) {
+  const int box_keys = static_cast<int>(BoxKeys(view.page_tokens, kernel.tile_keys));
+  const int64_t tail = (sequence.kv_len - 1) % view.page_tokens + 1;
+  absl::Status status;
+  const auto encode = [&](const void* data, const Strides& strides, int64_t tokens, TensorMap* map) {
+    status.Update(encoder.EncodePages(params, data, strides, view.page_stride, tokens, box_keys, kernel.head_dim, map));
+  };
+  encode(sequence.k, sequence.k_strides, view.page_tokens, &maps.k_map);
+  encode(sequence.v, sequence.v_strides, view.page_tokens, &maps.v_map);
+  encode(sequence.k, sequence.k_strides, tail, &maps.k_tail_map);
+  encode(sequence.v, sequence.v_strides, tail, &maps.v_tail_map);
+  return status;
+}
+
+// But for K's and V's maps.
 absl::Status FillEntry(const AttentionParams& params, const SequenceView& sequence, const ForwardKernelEntry& kernel,
                        const TensorMapEncoder* encoder, SequenceEntry& entry) {
   entry.shape = ShapeOf(params, sequence, kernel.tile_rows);
@@ -54,19 +103,6 @@ absl::Status FillEntry(const AttentionParams& params, const SequenceView& sequen
                              entry.shape.tokens_per_unit, kernel.head_dim, &entry.q_map);
   status.Update(encoder->EncodeQueries(params, sequence.o, sequence.o_strides, sequence.q_len, entry.shape.group,
                                        entry.shape.tokens_per_unit, kernel.head_dim, &entry.o_map));
-  if (sequence.kv_len > 0) {
-    status.Update(encoder->EncodeKeys(params, sequence.k, sequence.k_strides, sequence.kv_len, kernel.tile_keys,
-                                      kernel.head_dim, &entry.k_map));
-    status.Update(encoder->EncodeKeys(params, sequence.v, sequence.v_strides, sequence.kv_len, kernel.tile_keys,
-                                      kernel.head_dim, &entry.v_map));
-  } else {
-    // The kernel reads one block that it masks whole; a query row stands in for the keys that there are not.
-    AttentionParams one_head = params;
-    one_head.kv_heads = 1;
-    status.Update(encoder->EncodeKeys(one_head, sequence.q, Strides::Packed(1, params.head_dim), 1, kernel.tile_keys,
-                                      kernel.head_dim, &entry.k_map));
-    entry.v_map = entry.k_map;
-  }
   return status;
 }
 
@@ -108,7 +144,8 @@ int StackedHeads(const AttentionParams& params, int64_t q_len, int tile_rows) {
 }
 
 absl::StatusOr<ForwardPlan> PlanForward(const AttentionParams& params, absl::Span<const SequenceView> sequences,
-                                        const ForwardKernelEntry& kernel, const TensorMapEncoder* encoder) {
+                                        absl::Span<const PagesView> pages, const ForwardKernelEntry& kernel,
+                                        const TensorMapEncoder* encoder) {
   std::vector<size_t> order;
   order.reserve(sequences.size());
   int64_t tiles = 0;
@@ -134,8 +171,22 @@ absl::StatusOr<ForwardPlan> PlanForward(const AttentionParams& params, absl::Spa
 
   ForwardPlan plan;
   plan.sequences.resize(order.size());
+  if (!pages.empty()) plan.page_maps.resize(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
-    const absl::Status status = FillEntry(params, sequences[order[i]], kernel, encoder, plan.sequences[i]);
+    const SequenceView& sequence = sequences[order[i]];
+    SequenceEntry& entry = plan.sequences[i];
+    absl::Status status = FillEntry(params, sequence, kernel, encoder, entry);
+    if (!pages.empty()) {
+      const PagesView& view = pages[order[i]];
+      entry.shape.pages = Describe(sequence, view, kernel);
+      PageMaps& maps = plan.page_maps[i];
+      status.Update(EncodePages(params, sequence, view, kernel, *encoder, maps));
+      entry.k_map = maps.k_map;  // the kernel looks at all of an entry's maps
+      entry.v_map = maps.v_map;
+    } else if (encoder != nullptr) {
+      status.Update(sequence.kv_len > 0 ? EncodeContiguous(params, sequence, kernel, *encoder, entry)
+                                        : EncodeNoKeys(params, sequence, kernel, *encoder, entry));
+    }
     if (!status.ok()) return status;
     AppendSections(params, plan.sequences[i].shape, static_cast<uint32_t>(i), plan);
   }

@@ -11,20 +11,24 @@
 #include "kernels/attention.h"
 #include "kernels/cuda/forward_kernel_entry.h"
 #include "kernels/cuda/forward_table.h"
+#include "kernels/cuda/pages_view.h"
 #include "kernels/cuda/tensor_map.h"
 
 namespace tessera::cuda {
 
 struct ForwardPlan {
   std::vector<SequenceEntry> sequences;  // those with queries, longest first
+  std::vector<PageMaps> page_maps;       // of each of them, or none; the entries do not point there yet
   std::vector<TileSection> sections;
   uint32_t tile_count = 0;
 };
 
-// encoder: null for kernels that read without tensor maps.
-// INVALID_ARGUMENT for lengths above kMaxLength or more tiles than 2^31. REQUIRES: validated params and sequences.
+// pages: of each sequence, or none: K and V are contiguous. encoder: null for kernels that read without tensor maps.
+// INVALID_ARGUMENT for lengths above kMaxLength or more tiles than 2^31. REQUIRES: validated params and sequences;
+// pages that Sm90aReadsPages accepts, and an encoder for them.
 absl::StatusOr<ForwardPlan> PlanForward(const AttentionParams& params, absl::Span<const SequenceView> sequences,
-                                        const ForwardKernelEntry& kernel, const TensorMapEncoder* encoder);
+                                        absl::Span<const PagesView> pages, const ForwardKernelEntry& kernel,
+                                        const TensorMapEncoder* encoder);
 
 // A mask's side as the kernels take it.
 int32_t ClampSide(int64_t side);

@@ -53,7 +53,7 @@ TEST(ForwardPlanTest, NumbersEveryTileOnce) {
       const int64_t lengths[] = {0, 1, 64, 128, 129, 1000, 40000};
       sequences.push_back(Sequence(lengths[random() % 7], lengths[random() % 7] * (random() % 2 ? 1 : 10)));
     }
-    const absl::StatusOr<ForwardPlan> plan = PlanForward(params, sequences, kKernel, nullptr);
+    const absl::StatusOr<ForwardPlan> plan = PlanForward(params, sequences, {}, kKernel, nullptr);
     ASSERT_TRUE(plan.ok()) << plan.status();
     std::set<std::tuple<uint32_t, uint32_t, uint32_t>> expected, seen;
     for (uint32_t s = 0; s < plan->sequences.size(); ++s) {
@@ -72,7 +72,7 @@ TEST(ForwardPlanTest, NumbersEveryTileOnce) {
 
 TEST(ForwardPlanTest, OrdersSequencesLongestFirstAndDropsThoseWithoutQueries) {
   const std::vector<SequenceView> sequences = {Sequence(10, 5), Sequence(0, 900), Sequence(1, 700), Sequence(300, 700)};
-  const absl::StatusOr<ForwardPlan> plan = PlanForward(Params(1, 1), sequences, kKernel, nullptr);
+  const absl::StatusOr<ForwardPlan> plan = PlanForward(Params(1, 1), sequences, {}, kKernel, nullptr);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->sequences.size(), 3u);
   EXPECT_EQ(plan->sequences[0].shape.q_len, 300);
@@ -91,7 +91,7 @@ TEST(ForwardPlanTest, StacksQueryHeadsOnlyWhereThatTakesFewerTiles) {
 
 TEST(ForwardPlanTest, RefusesLengthsThatKernelsCannotCount) {
   const SequenceView sequence = Sequence(1, int64_t{kMaxLength} + 1);
-  EXPECT_EQ(PlanForward(Params(1, 1), {&sequence, 1}, kKernel, nullptr).status().code(),
+  EXPECT_EQ(PlanForward(Params(1, 1), {&sequence, 1}, {}, kKernel, nullptr).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

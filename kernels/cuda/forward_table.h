@@ -25,6 +25,24 @@ struct TensorStrides {
   int64_t head;
 };
 
+// Of a pool's pages: [pages, heads, tokens, head_dim].
+struct PageMaps {
+  TensorMap k_map;
+  TensorMap v_map;
+  TensorMap k_tail_map;  // of as many tokens as the last page has: what lies beyond reads as zeros
+  TensorMap v_tail_map;
+};
+
+// Where K and V of a sequence lie that has them in pages: key j is row j % page_tokens of numbers[j / page_tokens].
+struct KeyPages {
+  const int32_t* numbers;  // null: K and V are contiguous. Else the entry's k, v and their strides are those of page 0.
+  const PageMaps* maps;
+  int64_t stride;      // elements
+  int32_t last;        // index in `numbers`
+  int16_t page_shift;  // log2 of page_tokens
+  int16_t box_shift;   // log2 of the neighbouring keys that one copy brings
+};
+
 // A sequence's sizes and outputs: what is needed for each of its tiles.
 struct alignas(16) SequenceShape {
   int32_t q_len;
@@ -38,6 +56,7 @@ struct alignas(16) SequenceShape {
   float* lse;  // [q_len, q_heads], or null
   TensorStrides o_strides;
   TensorStrides lse_strides;
+  KeyPages pages;
 };
 
 struct SequenceEntry {
@@ -79,6 +98,7 @@ struct ForwardLaunch {
   int32_t left;  // window sides, clamped to kUnboundedSide, which no length reaches
   int32_t right;
   ScoreMap score_map;
+  bool in_pages;  // K and V of all sequences; else of none
 };
 
 inline constexpr int kRowUnit = 64;  // rows; the tiles of every kernel are a multiple of it, or all of a smaller one

@@ -1,8 +1,11 @@
 #include "kernels/cuda/kernel_choice.h"
 
+#include "kernels/cuda/page_box.h"
+#include "kernels/cuda/pages_view.h"
 #include "kernels/cuda/sm80/forward.h"
 #include "kernels/cuda/sm90/forward.h"
 #include "kernels/cuda/tensor_map.h"
+#include "kernels/cuda/tile/slab_width.h"
 
 namespace tessera::cuda {
 namespace {
@@ -97,6 +100,18 @@ bool Sm90aComputes(const AttentionParams& params, const SequenceView& sequence) 
          CopyEngineReads(sequence.k, sequence.k_strides, sequence.kv_len, params.kv_heads) &&
          CopyEngineReads(sequence.v, sequence.v_strides, sequence.kv_len, params.kv_heads) &&
          CopyEngineReads(sequence.o, sequence.o_strides, sequence.q_len, params.q_heads);
+}
+
+bool Sm90aReadsPages(const PagedParams& params, const PagedSequence& sequence) {
+  const AttentionParams& attention = params.attention;
+  if (sequence.kv_len == 0 || params.cache_dtype != CacheDTypeFor(attention.dtype)) return false;
+  const SequenceView view = ViewOfPages(params, sequence);
+  const ForwardKernelEntry& kernel = ChooseSm90a(attention, sequence.kv_len);
+  const int64_t key_bytes = tile::SlabWidth(kernel.head_dim) * SizeOf(attention.dtype);
+  return Sm90aComputes(attention, view) &&
+         CopyEngineReadsPages(view.k, view.k_strides, params.page_stride, params.page_tokens, attention.kv_heads) &&
+         CopyEngineReadsPages(view.v, view.v_strides, params.page_stride, params.page_tokens, attention.kv_heads) &&
+         BoxKeys(params.page_tokens, kernel.tile_keys) * key_bytes >= kLeastBoxBytes;
 }
 
 const ForwardKernelEntry& ChooseKernel(KernelFamily family, const AttentionParams& params,

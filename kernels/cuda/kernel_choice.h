@@ -6,6 +6,7 @@
 #include "absl/types/span.h"
 #include "kernels/attention.h"
 #include "kernels/cuda/forward_kernel_entry.h"
+#include "kernels/paged_attention.h"
 
 namespace tessera::cuda {
 
@@ -25,6 +26,10 @@ bool Sm90aComputes(const AttentionParams& params, const SequenceView& sequence);
 // family computes params.dtype.
 const ForwardKernelEntry& ChooseKernel(KernelFamily family, const AttentionParams& params,
                                        const SequenceView& sequence);
+
+// Whether the sm_90a kernels read K and V of `sequence` out of its pages: what Sm90aComputes wants, of the pages too,
+// and boxes of kLeastBoxBytes. Looks at the sequence alone. REQUIRES: params and sequence are valid.
+bool Sm90aReadsPages(const PagedParams& params, const PagedSequence& sequence);
 
 }  // namespace tessera::cuda
 

@@ -1,6 +1,7 @@
 #include "kernels/cuda/kernel_choice.h"
 
 #include "gtest/gtest.h"
+#include "kernels/cuda/page_box.h"
 #include "kernels/cuda/tensor_map.h"
 
 namespace tessera::cuda {
@@ -96,6 +97,87 @@ TEST_F(Sm90aComputesTest, StridesThatAreNeverTakenDoNotCount) {
   sequence_.kv_len = 0;
   sequence_.k = sequence_.v = memory_ + 2;
   EXPECT_TRUE(Computes());
+}
+
+TEST(BoxKeysTest, ArePowersOfTwoThatDivideThePageAndTheTile) {
+  EXPECT_EQ(BoxKeys(1, 128), 1);
+  EXPECT_EQ(BoxKeys(8, 128), 8);
+  EXPECT_EQ(BoxKeys(64, 128), 64);
+  EXPECT_EQ(BoxKeys(4096, 128), 128);
+  EXPECT_EQ(BoxKeys(64, 176), 16);
+  EXPECT_EQ(BoxKeys(8, 80), 8);
+}
+
+class Sm90aReadsPagesTest : public ::testing::Test {
+ protected:
+  bool Reads() { return Sm90aReadsPages(params_, sequence_); }
+
+  alignas(16) unsigned char memory_[64] = {};
+  PagedParams params_ = {.attention = Params(DType::kFloat16, 64),
+                         .cache_dtype = CacheDType::kFloat16,
+                         .page_tokens = 64,
+                         .page_stride = 64 * 2 * 64,
+                         .strides = Strides::Packed(2, 64)};
+  PagedSequence sequence_ = {.q_len = 50,
+                             .kv_len = 70,
+                             .layer = {.k_pages = memory_, .v_pages = memory_},
+                             .q = memory_,
+                             .o = memory_,
+                             .q_strides = Strides::Packed(4, 64),
+                             .o_strides = Strides::Packed(4, 64)};
+};
+
+TEST_F(Sm90aReadsPagesTest, PagesOfEnoughTokens) {
+  EXPECT_TRUE(Reads());
+  params_.page_tokens = 32;
+  EXPECT_TRUE(Reads());
+  params_.page_tokens = 16;
+  EXPECT_FALSE(Reads());
+}
+
+TEST_F(Sm90aReadsPagesTest, PagesOfTwiceAsManyWhereSlabsAreHalfAsWide) {
+  params_.attention.head_dim = 96;
+  params_.page_stride *= 2;
+  params_.strides = Strides::Packed(2, 96);
+  sequence_.q_strides = sequence_.o_strides = Strides::Packed(4, 96);
+  EXPECT_TRUE(Reads());
+  params_.page_tokens = 32;
+  EXPECT_FALSE(Reads());
+}
+
+TEST_F(Sm90aReadsPagesTest, TilesThatAreWholeBoxes) {
+  params_.attention.head_dim = 256;  // of 80 keys
+  params_.page_stride *= 4;
+  params_.strides = Strides::Packed(2, 256);
+  sequence_.q_strides = sequence_.o_strides = Strides::Packed(4, 256);
+  EXPECT_FALSE(Reads());
+}
+
+TEST_F(Sm90aReadsPagesTest, NotOtherTypes) {
+  params_.cache_dtype = CacheDType::kFloat8;
+  EXPECT_FALSE(Reads());
+  params_.attention.dtype = DType::kFloat32;
+  params_.cache_dtype = CacheDType::kFloat32;
+  EXPECT_FALSE(Reads());
+}
+
+TEST_F(Sm90aReadsPagesTest, NotWhatTheCopyEngineCannotAddress) {
+  params_.page_stride += 4;  // 8 bytes
+  EXPECT_FALSE(Reads());
+  params_.page_stride = int64_t{1} << 39;  // 2^40 bytes
+  EXPECT_FALSE(Reads());
+  params_.page_stride = int64_t{1} << 38;
+  EXPECT_TRUE(Reads());
+  sequence_.layer.v_pages = memory_ + 8;
+  EXPECT_FALSE(Reads());
+  sequence_.layer.v_pages = memory_;
+  sequence_.q = memory_ + 8;
+  EXPECT_FALSE(Reads());
+}
+
+TEST_F(Sm90aReadsPagesTest, NotWhereThereIsNoPage) {
+  sequence_.kv_len = 0;
+  EXPECT_FALSE(Reads());
 }
 
 }  // namespace

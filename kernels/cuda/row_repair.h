@@ -18,6 +18,13 @@
 
 namespace tessera::cuda {
 
+// Elements from K's or V's pointer to a key's row of the first head.
+__device__ __forceinline__ int64_t KeyOffset(const KeyPages& pages, int32_t key, int64_t token_stride) {
+  if (pages.numbers == nullptr) return key * token_stride;
+  const int32_t slot = key & ((1 << pages.page_shift) - 1);
+  return pages.numbers[key >> pages.page_shift] * pages.stride + slot * token_stride;
+}
+
 // Computes the output of one row, writes column c to *place(c) and returns the row's LSE. By one whole warp; keys:
 // those that the row sees.
 template <typename Element, typename Place>
@@ -40,10 +47,10 @@ __device__ __noinline__ float RepairRow(const SequenceEntry& entry, int32_t toke
     float block_l = 0.0f, block_output[kChunks] = {};
     const int32_t end_key = min(keys.end, first_key + kSummedKeys);
     for (int32_t key = first_key; key < end_key; ++key) {
-      const Element* k =
-          static_cast<const Element*>(entry.k) + key * entry.k_strides.token + kv_head * entry.k_strides.head;
-      const Element* v =
-          static_cast<const Element*>(entry.v) + key * entry.v_strides.token + kv_head * entry.v_strides.head;
+      const Element* k = static_cast<const Element*>(entry.k) +
+                         KeyOffset(entry.shape.pages, key, entry.k_strides.token) + kv_head * entry.k_strides.head;
+      const Element* v = static_cast<const Element*>(entry.v) +
+                         KeyOffset(entry.shape.pages, key, entry.v_strides.token) + kv_head * entry.v_strides.head;
       score[0] = 0.0f;
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {

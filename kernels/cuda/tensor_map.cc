@@ -3,6 +3,9 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/tile/slab_width.h"
 
@@ -32,6 +35,12 @@ bool CopyEngineReads(const void* data, const Strides& strides, int64_t tokens, i
   if (tokens == 0) return true;
   return reinterpret_cast<uintptr_t>(data) % kAlignment == 0 && Encodable(strides.token, tokens) &&
          Encodable(strides.head, heads);
+}
+
+bool CopyEngineReadsPages(const void* data, const Strides& strides, int64_t page_stride, int64_t page_tokens,
+                          int64_t heads) {
+  constexpr int64_t kPages = 2;  // there may be more than one
+  return CopyEngineReads(data, strides, page_tokens, heads) && Encodable(page_stride, kPages);
 }
 
 absl::StatusOr<TensorMapEncoder> TensorMapEncoder::Create() {
@@ -66,6 +75,19 @@ absl::Status TensorMapEncoder::EncodeKeys(const AttentionParams& params, const v
   const uint64_t byte_strides[] = {ByteStride(strides.token, kv_len), ByteStride(strides.head, params.kv_heads)};
   const uint32_t box[] = {static_cast<uint32_t>(tile::SlabWidth(kernel_head_dim)), static_cast<uint32_t>(tokens), 1};
   return Encode(params.dtype, 3, data, sizes, byte_strides, box, map);
+}
+
+absl::Status TensorMapEncoder::EncodePages(const AttentionParams& params, const void* data, const Strides& strides,
+                                           int64_t page_stride, int64_t page_tokens, int tokens, int kernel_head_dim,
+                                           TensorMap* map) const {
+  // How many pages there are is known to the device's page tables alone; every number that they can hold counts.
+  constexpr int64_t kPages = std::numeric_limits<int32_t>::max();
+  const uint64_t sizes[] = {static_cast<uint64_t>(params.head_dim), static_cast<uint64_t>(page_tokens),
+                            static_cast<uint64_t>(params.kv_heads), static_cast<uint64_t>(kPages)};
+  const uint64_t byte_strides[] = {ByteStride(strides.token, page_tokens), ByteStride(strides.head, params.kv_heads),
+                                   ByteStride(page_stride, kPages)};
+  const uint32_t box[] = {static_cast<uint32_t>(tile::SlabWidth(kernel_head_dim)), static_cast<uint32_t>(tokens), 1, 1};
+  return Encode(params.dtype, 4, data, sizes, byte_strides, box, map);
 }
 
 absl::Status TensorMapEncoder::Encode(DType dtype, int rank, const void* data, const uint64_t* sizes,

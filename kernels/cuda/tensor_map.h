@@ -26,6 +26,11 @@ class TensorMapEncoder {
   absl::Status EncodeKeys(const AttentionParams& params, const void* data, const Strides& strides, int64_t kv_len,
                           int tokens, int kernel_head_dim, TensorMap* map) const;
 
+  // Keys or values of a pool's pages, of whose tokens the first `page_tokens` are there; box [1, 1, tokens, slab]. A
+  // page below 0 is outside.
+  absl::Status EncodePages(const AttentionParams& params, const void* data, const Strides& strides, int64_t page_stride,
+                           int64_t page_tokens, int tokens, int kernel_head_dim, TensorMap* map) const;
+
  private:
   explicit TensorMapEncoder(void* encode) : encode_(encode) {}
 
@@ -37,6 +42,10 @@ class TensorMapEncoder {
 
 // Whether the copy engine can read and write this tensor: 16-byte aligned start and strides, strides under 2^40 bytes.
 bool CopyEngineReads(const void* data, const Strides& strides, int64_t tokens, int64_t heads);
+
+// The same for pages page_stride elements apart.
+bool CopyEngineReadsPages(const void* data, const Strides& strides, int64_t page_stride, int64_t page_tokens,
+                          int64_t heads);
 
 }  // namespace tessera::cuda
 

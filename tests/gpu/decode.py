@@ -160,7 +160,7 @@ def chunks(decode, forward, rows):
     chunk, head_dim = 512, 128
     print("\n| chunk | us | forward kernel, us | TFLOP/s | of the forward kernel's rate | difference |\n" + "|---" * 6 + "|")
     for context in (8192, 32768):
-        for options in ({}, {"heads_outer": True}, {"page_tokens": 16}):
+        for options in ({}, {"heads_outer": True}, {"page_tokens": 32}, {"page_tokens": 16}):
             torch.cuda.empty_cache()
             pages = Pages([context], head_dim, rows=chunk, **options)
             decode(pages, chunk)

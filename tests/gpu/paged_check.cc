@@ -96,8 +96,43 @@ PagedCase RandomPagedCase(std::mt19937_64& random, int index, int64_t longest) {
   return test;
 }
 
-std::vector<PagedCase> ChosenPagedCases() {
+// Chunks of a prefill whose ends lie around those of pages and tiles: over pages that the forward kernels read and over
+// pages that are gathered for them.
+std::vector<PagedCase> ChunkCases() {
+  std::vector<PagedLengths> lengths = {{60, 60, 60}, {60, 7, 7}, {50, 700, 50}};
+  for (const int64_t edge : {8, 16, 64, 80, 112, 128, 176, 256}) {
+    for (const int64_t length : {edge - 1, edge, edge + 1})
+      lengths.push_back({26, length, std::min<int64_t>(length, 26)});
+  }
   std::vector<PagedCase> cases;
+  for (const int32_t d : {40, 64, 96, 128, 192, 256}) {
+    for (const int64_t page : {1, 2, 8, 16, 32, 64, 256}) {
+      for (const Mask mask : {Mask::Causal(), Mask::Full(), Mask::Window(90, 3)}) {
+        std::vector<PagedLengths> of_case = lengths;
+        if (d == 128 && mask == Mask::Full()) of_case.push_back({50, 4200, 0});  // by the kernel with wide tiles
+        const bool capped = cases.size() % 5 == 0;
+        const bool heads_outer = cases.size() % 2 == 0;
+        const DType dtype = cases.size() % 3 == 0 ? DType::kFloat16 : DType::kBFloat16;
+        cases.push_back({"chunks",
+                         {.dtype = dtype,
+                          .q_heads = 4,
+                          .kv_heads = 2,
+                          .head_dim = d,
+                          .scale = 1 / std::sqrt(static_cast<float>(d)),
+                          .mask = mask,
+                          .softcap = capped ? 20.0f : 0.0f},
+                         {CacheDTypeFor(dtype), page, heads_outer ? PageLayout::kHeadsOuter : PageLayout::kTokensOuter},
+                         of_case,
+                         1.0f,
+                         cases.size()});
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<PagedCase> ChosenPagedCases() {
+  std::vector<PagedCase> cases = ChunkCases();
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
     for (const bool fp8 : {false, true}) {
       const CacheDType cached = CacheTypeOf(dtype, fp8);

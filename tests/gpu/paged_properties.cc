@@ -100,6 +100,41 @@ std::string CheckPagesDoNotMatter(PagedAttentionBackend& backend, std::mt19937_6
   return "";
 }
 
+// Chunks of a prefill over pages that the forward kernels read, against the same over pages of one token, which are
+// gathered. The last value is NaN, so that rows that do not see it are computed anew.
+std::string CheckPagesDoNotMatterToChunks(PagedAttentionBackend& backend, std::mt19937_64& random) {
+  for (const int32_t head_dim : {64, 96, 128, 256}) {
+    for (const Mask mask : {Mask::Causal(), Mask::Full(), Mask::Window(333, 0)}) {
+      const uint64_t seed = random();
+      std::vector<PagedLengths> lengths = {{60, 300, 60}, {70, 129, 0}, {130, 1000, 130}};
+      if (head_dim == 64 || head_dim == 128)
+        lengths.push_back({50, 5000, 3});  // by tall tiles; by wide ones where all is seen
+      const auto run = [&](int64_t page_tokens, PageLayout layout) {
+        AttentionParams params = Params(DType::kBFloat16, head_dim);
+        params.mask = mask;
+        PagedBatch batch(params, {CacheDType::kBFloat16, page_tokens, layout}, lengths, seed);
+        const float nan = std::numeric_limits<float>::quiet_NaN();
+        for (int64_t head = 0; head < 2; ++head) batch.SetValueRow(1, lengths[1].kv_len - 1, head, nan);
+        return BitsAfter(backend, batch);
+      };
+      const std::vector<Bits> expected = run(1, PageLayout::kTokensOuter);
+      for (const auto& [tokens, layout] : {std::pair<int64_t, PageLayout>{2, PageLayout::kTokensOuter},
+                                           {8, PageLayout::kTokensOuter},
+                                           {16, PageLayout::kHeadsOuter},
+                                           {32, PageLayout::kPadded},
+                                           {64, PageLayout::kHeadsOuter},
+                                           {256, PageLayout::kTokensOuter},
+                                           {4096, PageLayout::kTokensOuter}}) {
+        if (expected.empty() || run(tokens, layout) != expected) {
+          return "d " + std::to_string(head_dim) + ", left " + std::to_string(mask.left) + ", right " +
+                 std::to_string(mask.right) + ", pages of " + std::to_string(tokens);
+        }
+      }
+    }
+  }
+  return "";
+}
+
 // Row by row, as decoding appends, against all at once: by the blocks that attend, and by a kernel of its own.
 std::string CheckAppendedRowByRow(PagedAttentionBackend& backend, std::mt19937_64& random) {
   for (const CacheDType cached : {CacheDType::kBFloat16, CacheDType::kFloat8}) {
@@ -185,6 +220,7 @@ std::vector<PagedProperty> PagedProperties() {
   return {{"batchmates do not matter", &CheckBatchmates},
           {"repeats are bitwise equal", &CheckRepeats},
           {"pages do not matter", &CheckPagesDoNotMatter},
+          {"pages do not matter to chunks", &CheckPagesDoNotMatterToChunks},
           {"appended row by row", &CheckAppendedRowByRow},
           {"rows that are not seen do not reach", &CheckUnseenRows},
           {"pages far apart", &CheckFarApart}};

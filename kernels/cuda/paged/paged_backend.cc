@@ -98,12 +98,20 @@ PagedLaunch LaunchOf(const PagedParams& params) {
 struct Call {
   std::array<std::vector<PagedSequence>, 4> by_path;  // indexed by RowPath
   std::array<PagedPlan, 4> plans;
+  std::vector<PagedSequence> in_place, gathered;  // of RowPath::kForward
   std::vector<PagedEntry> appends;
 };
 
+// Of new rows, each read and written.
+double AppendedBytes(const PagedParams& params, const PagedSequence& sequence) {
+  const double elements = 2.0 * static_cast<double>(sequence.append_len) * params.attention.kv_heads;
+  return 2 * elements * params.attention.head_dim * static_cast<double>(SizeOf(params.cache_dtype));
+}
+
 constexpr size_t Index(RowPath path) { return static_cast<size_t>(path); }
 
-absl::StatusOr<Call> PlanCall(const PagedParams& params, absl::Span<const PagedSequence> sequences) {
+absl::StatusOr<Call> PlanCall(const PagedParams& params, absl::Span<const PagedSequence> sequences,
+                              const ForwardBackend& forward) {
   Call call;
   for (const PagedSequence& sequence : sequences)
     call.by_path[Index(paged::PathOf(params, sequence))].push_back(sequence);
@@ -116,19 +124,20 @@ absl::StatusOr<Call> PlanCall(const PagedParams& params, absl::Span<const PagedS
     call.appends.insert(call.appends.end(), plan->appends.begin(), plan->appends.end());
     call.plans[Index(path)] = *std::move(plan);
   }
-  for (const PagedSequence& sequence : call.by_path[Index(RowPath::kGathered)]) {
+  for (const PagedSequence& sequence : call.by_path[Index(RowPath::kForward)]) {
     if (sequence.q_len > kMaxLength || sequence.kv_len > kMaxLength) {
       return absl::InvalidArgumentError(absl::StrCat("q_len and kv_len must be at most ", kMaxLength, ", got ",
                                                      sequence.q_len, ", ", sequence.kv_len));
     }
     if (sequence.append_len > 0) call.appends.push_back(paged::Describe(params, sequence));
+    (forward.ReadsPages(params, sequence) ? call.in_place : call.gathered).push_back(sequence);
   }
   return call;
 }
 
 class CudaPagedBackend final : public GpuPagedBackend {
  public:
-  CudaPagedBackend(int device, bool overlap, std::unique_ptr<GpuBackend> forward, ScratchPool scratch)
+  CudaPagedBackend(int device, bool overlap, std::unique_ptr<ForwardBackend> forward, ScratchPool scratch)
       : device_(device), overlap_(overlap), forward_(std::move(forward)), scratch_(std::move(scratch)) {}
 
   absl::Status Extend(const PagedParams& params, absl::Span<const PagedSequence> sequences, StreamHandle stream,
@@ -137,7 +146,7 @@ class CudaPagedBackend final : public GpuPagedBackend {
     if (!status.ok()) return status;
     status = ToStatus(cudaSetDevice(device_), "selecting the device");
     if (!status.ok()) return status;
-    const absl::StatusOr<Call> call = PlanCall(params, sequences);
+    const absl::StatusOr<Call> call = PlanCall(params, sequences, *forward_);
     if (!call.ok()) return call.status();
     if (stats != nullptr) *stats = {};
 
@@ -145,8 +154,8 @@ class CudaPagedBackend final : public GpuPagedBackend {
     Scratch places;
     const size_t appends_at = places.Reserve(call->appends.size() * sizeof(PagedEntry));
     size_t gathered_bytes = 0;
-    for (const PagedSequence& sequence : call->by_path[Index(RowPath::kGathered)]) {
-      gathered_bytes = std::max(gathered_bytes, paged::GatheredBytes(params, sequence));
+    for (const PagedSequence& sequence : call->gathered) {
+      gathered_bytes = std::max(gathered_bytes, paged::GatheredBytes(params, sequence, *forward_));
     }
     const size_t gathered_at = places.Reserve(gathered_bytes);
     std::array<AttendTable, 4> tables;
@@ -156,9 +165,9 @@ class CudaPagedBackend final : public GpuPagedBackend {
       table = AttendTable(call->plans[Index(path)]);
       table.at = places.Reserve(table.table.device_bytes() + table.partial_bytes);
     }
-    if (places.bytes() == 0) return absl::OkStatus();  // no row to append, none to attend
     const cudaStream_t cuda_stream = static_cast<cudaStream_t>(stream);
-    absl::StatusOr<void*> block = scratch_.Allocate(places.bytes(), cuda_stream);
+    absl::StatusOr<void*> block = nullptr;  // none where pages are read as they are, or nothing is to be done
+    if (places.bytes() > 0) block = scratch_.Allocate(places.bytes(), cuda_stream);
     if (!block.ok()) return block.status();
     unsigned char* const device = static_cast<unsigned char*>(*block);
 
@@ -171,14 +180,24 @@ class CudaPagedBackend final : public GpuPagedBackend {
         *stats += paged::ModelPaged(params, sequence, paged::AttentionKernel(params, path));
       }
     }
-    for (const PagedSequence& sequence : call->by_path[Index(RowPath::kGathered)]) {
+    ForwardStats forwarded;
+    if (status.ok() && !call->in_place.empty()) {
+      status = forward_->ForwardPages(params, call->in_place, stream, &forwarded);
+    }
+    for (const PagedSequence& sequence : call->gathered) {
       if (!status.ok()) break;
       ForwardStats of_sequence;
       status = paged::ForwardGathered(params, sequence, *forward_, device + gathered_at, stream,
                                       overlap_ && !call->appends.empty(), &of_sequence);
-      if (stats != nullptr) *stats += of_sequence;
+      forwarded += of_sequence;
     }
-    status.Update(scratch_.Free(*block, cuda_stream));
+    if (stats != nullptr) {
+      *stats += forwarded;
+      for (const PagedSequence& sequence : call->by_path[Index(RowPath::kForward)]) {
+        stats->hbm_bytes += AppendedBytes(params, sequence);
+      }
+    }
+    if (device != nullptr) status.Update(scratch_.Free(*block, cuda_stream));
     return status;
   }
 
@@ -256,7 +275,7 @@ class CudaPagedBackend final : public GpuPagedBackend {
 
   const int device_;
   const bool overlap_;  // see PagedLauncher
-  const std::unique_ptr<GpuBackend> forward_;
+  const std::unique_ptr<ForwardBackend> forward_;
   const ScratchPool scratch_;
 };
 
@@ -267,7 +286,7 @@ absl::StatusOr<std::unique_ptr<GpuPagedBackend>> CreatePagedBackend(int device) 
   const absl::Status status = ToStatus(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
                                        absl::StrCat("looking at CUDA device ", device));
   if (!status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<GpuBackend>> forward = CreateCudaBackend(device);
+  absl::StatusOr<std::unique_ptr<ForwardBackend>> forward = CreateCudaBackend(device);
   if (!forward.ok()) return forward.status();
   absl::StatusOr<ScratchPool> scratch = ScratchPool::Create(device);
   if (!scratch.ok()) return scratch.status();

@@ -21,7 +21,8 @@ class GpuPagedBackend : public PagedAttentionBackend {
 // On CUDA device `device`. Everything that a call names is in its memory, page tables and scales too. Scratch memory
 // comes from a pool of its own in stream order: a few hundred bytes a sequence; (head_dim + 2) floats for each query
 // head, row and split of those sequences that have more than one split; and a copy of K and V of the longest sequence
-// of many rows (RowPath::kGathered). UNAVAILABLE without a device or a fitting driver.
+// of many rows (RowPath::kForward) whose pages the forward kernels do not read. UNAVAILABLE without a device or a
+// fitting driver.
 absl::StatusOr<std::unique_ptr<GpuPagedBackend>> CreatePagedBackend(int device);
 
 }  // namespace tessera::cuda

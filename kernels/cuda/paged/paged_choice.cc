@@ -57,7 +57,7 @@ const PagedKernels& RowKernels(const PagedParams& params) {
 
 RowPath PathOf(const PagedParams& params, const PagedSequence& sequence) {
   const int64_t rows = sequence.q_len * (params.attention.q_heads / params.attention.kv_heads);
-  if (rows > kMaxSplitRows && params.cache_dtype != CacheDType::kFloat8) return RowPath::kGathered;
+  if (rows > kMaxSplitRows && params.cache_dtype != CacheDType::kFloat8) return RowPath::kForward;
   if (params.attention.dtype == DType::kFloat32) return RowPath::kByRow;  // tensor cores would round the operands
   if (!IsAligned(params, sequence)) return RowPath::kByRow;
   return rows > kNarrowRows && params.attention.head_dim <= kWideHeadDim ? RowPath::kWide : RowPath::kNarrow;

@@ -9,15 +9,15 @@
 namespace tessera::cuda::paged {
 
 enum class RowPath {
-  kGathered,  // many rows: the forward kernels, over a contiguous copy of K and V; not from fp8
-  kNarrow,    // 16 stacked rows a block
-  kWide,      // 32, for sequences with more than 16, of up to 128 columns
-  kByRow,     // fp32, and tensors that 16-byte reads do not fit
+  kForward,  // many rows: the forward kernels, over the pages or over a contiguous copy of K and V; not from fp8
+  kNarrow,   // 16 stacked rows a block
+  kWide,     // 32, for sequences with more than 16, of up to 128 columns
+  kByRow,    // fp32, and tensors that 16-byte reads do not fit
 };
 
 // REQUIRES, of all: arguments that ValidatePagedBatch accepts.
 RowPath PathOf(const PagedParams& params, const PagedSequence& sequence);
-// REQUIRES: not kGathered, which has none of its own.
+// REQUIRES: not kForward, which has none of its own.
 const PagedKernelEntry& AttentionKernel(const PagedParams& params, RowPath path);
 PagedLauncher AppendKernelFor(const PagedParams& params);
 

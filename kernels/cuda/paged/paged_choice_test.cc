@@ -32,7 +32,7 @@ TEST(PagedChoiceTest, RowsDecideBetweenNarrowAndWide) {
   EXPECT_EQ(PathOf(Params(), Sequence(4)), RowPath::kNarrow);
   EXPECT_EQ(PathOf(Params(), Sequence(5)), RowPath::kWide);
   EXPECT_EQ(PathOf(Params(), Sequence(kMaxSplitRows / 4)), RowPath::kWide);
-  EXPECT_EQ(PathOf(Params(), Sequence(kMaxSplitRows / 4 + 1)), RowPath::kGathered);
+  EXPECT_EQ(PathOf(Params(), Sequence(kMaxSplitRows / 4 + 1)), RowPath::kForward);
   PagedParams fp8 = Params();
   fp8.cache_dtype = CacheDType::kFloat8;
   EXPECT_EQ(PathOf(fp8, Sequence(kMaxSplitRows / 4 + 1)), RowPath::kWide);

@@ -10,6 +10,7 @@
 #include "kernels/cuda/sm90/epilogue.h"
 #include "kernels/cuda/sm90/load.h"
 #include "kernels/cuda/sm90/mainloop.h"
+#include "kernels/cuda/sm90/paged_blocks.h"
 #include "kernels/cuda/sm90/store.h"
 #include "kernels/cuda/sm90/tile_scheduler.h"
 #include "kernels/cuda/sm90/traits.h"
@@ -101,8 +102,10 @@ __global__ void __launch_bounds__(Traits::kThreads, 1) ForwardKernel(const __gri
     ptx::RegistersDecrease<Traits::kProducerRegisters>();
     if (threadIdx.x / 32 == 0) {
       TileScheduler<Traits>(launch, storage).Run();
+    } else if (Traits::kReadsPages && threadIdx.x / 32 == 1 && launch.in_pages) {
+      if constexpr (Traits::kReadsPages) KeyValueLoader<Traits, PagedBlocks>(launch, storage).Run();
     } else if (threadIdx.x == 32) {
-      KeyValueLoader<Traits>(launch, storage).Run();
+      KeyValueLoader<Traits, ContiguousBlocks>(launch, storage).Run();
     } else if (threadIdx.x == 64) {
       QueryLoader<Traits>(launch, storage).Run();
     } else if (threadIdx.x == 96 && Traits::kStagesOutput) {

@@ -93,8 +93,9 @@ class TileScheduler {
   __device__ void AcquireTensorMaps(const SequenceEntry& entry, int32_t sequence) {
     if (sequence == acquired_sequence_) return;
     acquired_sequence_ = sequence;
-    if (Lane() < 4) {
-      const TensorMap* map = &entry.q_map + Lane();
+    constexpr int kMaps = 4;
+    if (Lane() < (launch_.in_pages ? 2 * kMaps : kMaps)) {
+      const TensorMap* map = Lane() < kMaps ? &entry.q_map + Lane() : &entry.shape.pages.maps->k_map + (Lane() - kMaps);
       ptx::FenceTensorMapAcquire(map);
       ptx::TmaPrefetchMap(map);
     }

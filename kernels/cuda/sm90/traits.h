@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/forward_table.h"
 #include "kernels/cuda/key_range.h"
+#include "kernels/cuda/page_box.h"
 #include "kernels/cuda/tile/slab_layout.h"
 
 namespace tessera::cuda::sm90 {
@@ -46,6 +47,9 @@ struct ForwardTraits {
 
   // O leaves through the buffer that held the tile's Q; the next tile's Q is in the other one by then.
   static constexpr bool kStagesOutput = kQueryBuffers > 1;
+
+  // K and V may come in boxes out of pages.
+  static constexpr bool kReadsPages = BoxKeys(kTileKeys, kTileKeys) * KvLayout::kRowBytes >= kLeastBoxBytes;
 
   // Consumers take turns on the tensor core: while one computes products the others compute softmax.
   static constexpr bool kPingPong = kConsumers > 1 && kHeadDim <= 128;

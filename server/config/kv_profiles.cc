@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <fstream>
+#include <iomanip>
 #include <string>
 #include <utility>
 
@@ -30,11 +31,15 @@ bool ParseDType(absl::string_view text, DType* dtype) {
   return false;
 }
 
-// False where the file cannot be read or holds anything but numbers.
+// False where the file cannot be read, holds anything but numbers, or more than any profile has. What has no end, such
+// as a device, is not read for ever.
 bool ReadScales(const std::string& path, std::vector<float>* scales) {
+  constexpr size_t kMostScales = size_t{1} << 21;
+  constexpr size_t kLongestNumber = 256;
   std::ifstream file(path);
   if (!file.is_open()) return false;
-  for (std::string word; file >> word;) {
+  for (std::string word; file >> std::setw(kLongestNumber) >> word;) {
+    if (scales->size() == kMostScales || word.size() == kLongestNumber) return false;
     if (!absl::SimpleAtof(word, &scales->emplace_back())) return false;
   }
   return file.eof() && !scales->empty();

@@ -81,6 +81,21 @@ TEST(KvProfilesTest, ScalesOfFloat8AreAFile) {
   EXPECT_FALSE(ParseCacheProfiles("name=a,kv_scales=" + path).ok());
 }
 
+TEST(KvProfilesTest, FilesOfScalesHaveAnEnd) {
+  EXPECT_FALSE(ParseCacheProfiles("name=a,kv_scales=/dev/zero").ok());
+  const std::string path = ::testing::TempDir() + "/kv_profiles_test.long";
+  const auto accepted = [&path](const std::string& text) {
+    std::ofstream(path) << text;
+    return ParseCacheProfiles("name=a,kv_scales=" + path).ok();
+  };
+  EXPECT_TRUE(accepted(std::string(255, '1')));
+  EXPECT_FALSE(accepted(std::string(300, '1'))) << "a number is not two";
+  std::string most;
+  for (int i = 0; i < 1 << 21; ++i) most += "1 ";
+  EXPECT_TRUE(accepted(most));
+  EXPECT_FALSE(accepted(most + "1"));
+}
+
 TEST(KvProfilesTest, NothingIsNoProfile) {
   const auto profiles = ParseCacheProfiles("");
   ASSERT_TRUE(profiles.ok());

@@ -135,7 +135,7 @@ void RegionStream::Close(uint64_t id, const v1::CloseRegion& request) {
       closing_.emplace(request.region(), id);
     }
   }
-  if (region == nullptr) PushStatus(id, absl::NotFoundError("close.region: no such region"));
+  if (region == nullptr) Refuse(id, absl::NotFoundError("close.region: no such region"));
 }
 
 void RegionStream::OnGone(uint64_t region) {

@@ -23,15 +23,11 @@ RegionStream::RegionStream(const AttendEnvironment& environment, RegionHost* hos
       host_(host),
       local_(IsLocalPeer(context->peer())) {}
 
-void RegionStream::PushStatus(uint64_t id, const absl::Status& status) {
+void RegionStream::Refuse(uint64_t id, const absl::Status& status) {
+  CountEnding(status, Station::kReceive, environment_.observer);
   Answer answer;
   answer.message = Response(id, status);
   Push(std::move(answer));
-}
-
-void RegionStream::Refuse(uint64_t id, const absl::Status& status) {
-  CountEnding(status, Station::kReceive, environment_.observer);
-  PushStatus(id, status);
 }
 
 v1::AttendInRegionsResponse RegionStream::Response(uint64_t id, const absl::Status& status) const {

@@ -64,9 +64,7 @@ class RegionStream final : public CallStream {
                                                        int64_t message_bytes);
   void OnCallAnswered(uint64_t id, const std::shared_ptr<RegionCall>& call, const RegionCall::Ending& ending);
 
-  // Answers with a status alone.
-  void PushStatus(uint64_t id, const absl::Status& status);
-  // As above, for a request that came to nothing, and counts it.
+  // Answers a request that came to nothing with a status alone, and counts it.
   void Refuse(uint64_t id, const absl::Status& status);
   void Push(Answer answer);
   v1::AttendInRegionsResponse Response(uint64_t id, const absl::Status& status) const;

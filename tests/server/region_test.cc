@@ -141,6 +141,7 @@ TEST_F(RegionTest, UnknownForeignAndStaleRegionsLookTheSame) {
   const v1::AttendInRegionsResponse closed_by_another = other.Await(other.SendClose(region->id() - 1));
   EXPECT_EQ(closed_twice.status().code(), Code::NOT_FOUND);
   EXPECT_EQ(closed_twice.status().SerializeAsString(), closed_by_another.status().SerializeAsString());
+  EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"not_found\"}"], 5) << "three calls, and the closings";
   EXPECT_EQ(owner.AwaitCode(owner.SendAttend(RegionCallAt(region->id() - 1, request))), Code::OK);
 }
 

@@ -1,6 +1,7 @@
 #include "server/cache/naive_cache.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tessera {
 
@@ -131,13 +132,12 @@ StatusCode NaiveCache::Reserve(size_t tenant, const std::vector<NaiveEntry>& ent
   *missing = 0;
   if (code == StatusCode::kOk && wanted > 0) {
     const int64_t free = limits_.pages[0] - used(Place::kDevice);
-    if (wanted > std::min(limits_.pages[0], limits_.tenant_pages[0])) {
-      code = StatusCode::kInvalidArgument;
-    } else if (used_[tenant][0] + wanted > limits_.tenant_pages[0]) {
-      code = StatusCode::kResourceExhausted;
-    } else if (wanted > free) {
-      code = StatusCode::kResourceExhausted;
-      *missing = wanted - free;
+    const bool beyond_quota = used_[tenant][0] + wanted > limits_.tenant_pages[0];
+    if (beyond_quota || wanted > free) {
+      code = Kept(*reserved) + wanted > std::min(limits_.pages[0], limits_.tenant_pages[0])
+                 ? StatusCode::kInvalidArgument
+                 : StatusCode::kResourceExhausted;
+      if (code == StatusCode::kResourceExhausted && !beyond_quota) *missing = wanted - free;
     }
   }
   if (code != StatusCode::kOk) {
@@ -149,6 +149,17 @@ StatusCode NaiveCache::Reserve(size_t tenant, const std::vector<NaiveEntry>& ent
   }
   *step = std::move(reserved);
   return StatusCode::kOk;
+}
+
+int64_t NaiveCache::Kept(const NaiveStep& step) const {
+  std::set<const NaivePage*> kept;
+  for (const NaiveEntry& use : step.uses) {
+    const auto fresh = step.fresh.find(use.sequence);
+    for (size_t i = 0; i < use.sequence->pages.size(); ++i) {
+      if (fresh == step.fresh.end() || fresh->second.count(i) == 0) kept.insert(use.sequence->pages[i].get());
+    }
+  }
+  return static_cast<int64_t>(kept.size());
 }
 
 StatusCode NaiveCache::Admit(size_t tenant, const NaiveEntry& entry, absl::Time now, NaiveStep& step) {

@@ -109,6 +109,7 @@ class NaiveCache {
   void End(const NaiveSequencePtr& sequence);
   void Settle(const NaiveSequencePtr& sequence);
   absl::StatusCode Admit(size_t tenant, const NaiveEntry& entry, absl::Time now, NaiveStep& step);
+  int64_t Kept(const NaiveStep& step) const;
   std::vector<NaiveSequencePtr> IdleByLastUse() const;
 
   const NaiveLimits limits_;

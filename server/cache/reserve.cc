@@ -7,6 +7,28 @@
 #include "server/cache/sequence_cache.h"
 
 namespace tessera {
+namespace {
+
+// Device pages that the step's sequences have and will keep, each once however many of them share it.
+int64_t PagesKept(const StepState& step, int64_t device_pages) {
+  std::vector<const Sequence*> sequences;
+  sequences.reserve(step.uses.size());
+  for (const StepState::Use& use : step.uses) sequences.push_back(use.sequence);
+  std::sort(sequences.begin(), sequences.end());
+  sequences.erase(std::unique(sequences.begin(), sequences.end()), sequences.end());
+  std::vector<bool> counted(static_cast<size_t>(device_pages));
+  int64_t kept = 0;
+  for (const Sequence* sequence : sequences) {
+    for (const PageRef page : sequence->changing == &step ? step.changes[sequence->change].table : sequence->table) {
+      if (!page.exists() || counted[static_cast<size_t>(page.number())]) continue;
+      counted[static_cast<size_t>(page.number())] = true;
+      ++kept;
+    }
+  }
+  return kept;
+}
+
+}  // namespace
 
 CacheStep::~CacheStep() {
   if (state_ != nullptr) cache_->FinishStep(*state_, /*commit=*/false);
@@ -36,7 +58,16 @@ absl::StatusOr<CacheStep> SequenceCache::Reserve(absl::string_view tenant, absl:
     }
     const Tenant& owner = *step->changes.front().sequence->tenant;
     admitted = CheckPages(owner, planned, missing);
-    if (admitted.ok()) admitted = CheckTables(owner, /*more=*/0);  // PlanPages has counted
+    if (!admitted.ok()) {
+      const int64_t most = std::min(owner.quota.device_pages, device_.total());
+      if (const int64_t together = PagesKept(*step, device_.total()) + planned; together > most) {
+        if (missing != nullptr) *missing = 0;  // nobody's pages would help
+        admitted = absl::InvalidArgumentError(absl::StrCat("the call's sequences take ", together,
+                                                           " pages of the cache, of ", most, " that are possible"));
+      }
+    } else {
+      admitted = CheckTables(owner, /*more=*/0);  // PlanPages has counted
+    }
   }
   if (!admitted.ok()) {
     Finish(*step, /*commit=*/false);
@@ -120,10 +151,6 @@ absl::Status SequenceCache::PlanPages(Sequence& sequence, int32_t layer, int64_t
 
 absl::Status SequenceCache::CheckPages(const Tenant& tenant, int64_t pages, int64_t* missing) const {
   const int64_t quota = tenant.quota.device_pages;
-  if (pages > std::min(quota, device_.total())) {
-    return absl::InvalidArgumentError(absl::StrCat("the call takes ", pages, " pages of the cache, of ",
-                                                   std::min(quota, device_.total()), " that are possible"));
-  }
   if (tenant.pages_at(Place::kDevice) > quota - pages) {
     return absl::ResourceExhaustedError(absl::StrCat("the quota of ", quota, " pages of the cache is used up"));
   }

@@ -128,7 +128,7 @@ class SequenceCache {
   // layer as it was before. Refused as a whole, with nothing changed but leases renewed:
   //   NOT_FOUND           a handle is not good
   //   INVALID_ARGUMENT    a layer out of range, tokens negative, a layer appended to twice, a sequence beyond
-  //                       max_tokens, or more pages wanted than there are or than the tenant may have
+  //                       max_tokens, or sequences of more pages together than there are or the tenant may have
   //   RESOURCE_EXHAUSTED  not enough pages, or the tenant's quota is used up, or tables have become too long.
   //                       `*missing`, if not null, then is the number of device pages that would have to become free;
   //                       0 where it is something else

@@ -163,15 +163,17 @@ TEST_F(SequenceCacheTest, QuotasAndTheCachesOwnLimit) {
 
 TEST_F(SequenceCacheTest, TenantsMayHaveQuotasOfTheirOwn) {
   SequenceCacheOptions options = Options();
-  options.quotas["small"] = {.sequences = 1, .device_pages = 2};
+  options.quotas["small"] = {.sequences = 2, .device_pages = 2};
   SequenceCache cache(options, &clock_);
-  const SequenceHandle handle = cache.Create("small", 1)->front();
+  const std::vector<SequenceHandle> handles = *cache.Create("small", 2);
   EXPECT_EQ(cache.Create("small", 1).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(cache.Create("large", 4).ok());
   int64_t missing = -1;
-  EXPECT_EQ(cache.Reserve("small", {{handle, 0, 9}}, &missing).status().code(), absl::StatusCode::kInvalidArgument);
-  cache.Reserve("small", {{handle, 0, 8}})->Commit();
-  EXPECT_EQ(cache.Reserve("small", {{handle, 0, 1}}, &missing).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(cache.Reserve("small", {{handles[0], 0, 9}}, &missing).status().code(), absl::StatusCode::kInvalidArgument);
+  cache.Reserve("small", {{handles[0], 0, 8}})->Commit();
+  EXPECT_EQ(cache.Reserve("small", {{handles[0], 0, 1}}, &missing).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(cache.Reserve("small", {{handles[1], 0, 1}}, &missing).status().code(),
+            absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(missing, 0) << "free pages would not help";
 }
 

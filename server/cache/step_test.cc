@@ -83,7 +83,8 @@ TEST_F(StepTest, AllEntriesOrNone) {
   const SequenceHandle other = CreateOne();
   int64_t missing = -1;
   EXPECT_EQ(Refused({{one, 0, 16}, {other, 0, 17}}, &missing), absl::StatusCode::kInvalidArgument) << "9 of 8 pages";
-  Extend(one, 0, 12);
+  Extend(one, 0, 8);
+  Extend(CreateOne(), 0, 4);
   EXPECT_EQ(Refused({{one, 0, 5}, {other, 0, 13}}, &missing), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(missing, 1);
   EXPECT_EQ(free(), 5);
@@ -91,9 +92,27 @@ TEST_F(StepTest, AllEntriesOrNone) {
   EXPECT_EQ(Refused({{one, 0, 1}, {other, 2, 1}}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Refused({{one, 0, 1}, {other, 0, -1}}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Refused({{one, 0, 1}, {one, 0, 1}}), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Refused({{one, 0, 89}}), absl::StatusCode::kInvalidArgument) << "beyond max_tokens";
+  EXPECT_EQ(Refused({{one, 0, 93}}), absl::StatusCode::kInvalidArgument) << "beyond max_tokens";
   EXPECT_EQ(free(), 5);
   Extend(one, 0, 1);  // nothing of the refused is in its way
+}
+
+TEST_F(StepTest, WhatFitsAtNoTimeIsInvalid) {
+  const SequenceHandle one = CreateOne(), other = CreateOne();
+  Extend(one, 0, 18);
+  int64_t missing = -1;
+  EXPECT_EQ(Refused({{one, 0, 15}}, &missing), absl::StatusCode::kInvalidArgument) << "a sequence of 9 pages, of 8";
+  EXPECT_EQ(Refused({{other, 0, 16}, {one, 1, 0}, {one, 0, 0}}, &missing), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(missing, 0) << "nobody's pages would help";
+  // What the sequences of a call share counts once, and a page that is copied in place of another's does not count for
+  // two: without the fork, it would not be copied.
+  const SequenceHandle fork = *cache_.Fork("a", one, 18);
+  Extend(other, 0, 12);
+  EXPECT_EQ(Refused({{fork, 0, 1}, {one, 0, 9}}, &missing), absl::StatusCode::kResourceExhausted) << "8 pages, of 8";
+  EXPECT_EQ(missing, 4);
+  EXPECT_EQ(Refused({{fork, 0, 1}, {one, 0, 13}}, &missing), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refused({{one, 0, 14}}, &missing), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(missing, 4);
 }
 
 TEST_F(StepTest, LayersOfOneStepShareNewPages) {

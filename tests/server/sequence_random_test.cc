@@ -138,6 +138,9 @@ class Tenant {
       case grpc::StatusCode::NOT_FOUND:
         ++expired_;
         return DropMissing();
+      case grpc::StatusCode::INVALID_ARGUMENT:
+        EXPECT_GT(Pages(entries), Profile().pages) << status.error_message();
+        return;
       default:
         EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
     }
@@ -158,6 +161,16 @@ class Tenant {
     sequences_ = std::move(there);
   }
 
+  // Of a call's sequences, where they share none.
+  static int64_t Pages(const std::vector<KnownEntry>& entries) {
+    int64_t pages = 0;
+    for (const KnownEntry& entry : entries) {
+      const uint64_t appended = entry.sequence->k[entry.layer].size() / 8 + entry.append_tokens;
+      const auto tokens = static_cast<int64_t>(std::max(Tokens(*entry.sequence), appended));
+      pages += (tokens + Profile().page_tokens - 1) / Profile().page_tokens;
+    }
+    return pages;
+  }
   static uint64_t Tokens(const KnownSequence& sequence) {
     return std::max(sequence.k[0].size(), sequence.k[1].size()) / 8;
   }

@@ -483,12 +483,17 @@ TEST_F(SequenceTest, PagesThatRunOutRefuseAndChangeNothing) {
   SequenceClient client = Client(server);
   KnownSequence a = client.Create(), b = client.Create();
   ASSERT_LT(client.Extend({{&a, 0, 20, 20}}), kTolerance);
-  ExtendCall refused(client.stub(), client.Request({{&a, 0, 3, 3}, {&b, 0, 16, 16}}), "a");
+  ExtendCall refused(client.stub(), client.Request({{&b, 0, 16, 16}}), "a");
   EXPECT_EQ(refused.Await().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << refused.Await().error_message();
   EXPECT_FALSE(refused.RetryPushback().empty());
   EXPECT_EQ(server.Metrics()["tessera_rejected_total{reason=\"kv_pages\"}"], 1);
-  ExtendCall never(client.stub(), client.Request({{&b, 0, 40, 40}}), "a");
-  EXPECT_EQ(never.Await().error_code(), grpc::StatusCode::INVALID_ARGUMENT) << never.Await().error_message();
+  const std::vector<std::vector<KnownEntry>> impossible = {
+      {{&b, 0, 40, 40}}, {{&a, 0, 20, 20}}, {{&a, 0, 3, 3}, {&b, 0, 16, 16}}};
+  for (const std::vector<KnownEntry>& entries : impossible) {
+    ExtendCall never(client.stub(), client.Request(entries), "a");
+    EXPECT_EQ(never.Await().error_code(), grpc::StatusCode::INVALID_ARGUMENT) << never.Await().error_message();
+    EXPECT_TRUE(never.RetryPushback().empty());
+  }
   EXPECT_EQ(UsedPages(server), 3);
   ASSERT_LT(client.Extend({{&a, 0, 3, 3}, {&b, 0, 8, 8}}), kTolerance);
   EXPECT_EQ(client.Release({a.handle}), 1u);

@@ -403,8 +403,8 @@ func (x *ExtendHeader) GetOptions() *AttentionOptions {
 // One step over many sequences: done as a whole or not at all. Calls that name the same sequence are done one after the
 // other in the order in which they come, so that a caller may send the next before it has the answer.
 //
-// NOT_FOUND for a handle that is not good; INVALID_ARGUMENT for shapes, layers and lengths beyond a limit;
-// RESOURCE_EXHAUSTED where pages, memory or the queue are full.
+// NOT_FOUND for a handle that is not good; INVALID_ARGUMENT for shapes, layers and lengths beyond a limit, and for
+// sequences that together are more pages than there are; RESOURCE_EXHAUSTED where pages, memory or the queue are full.
 type ExtendRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.

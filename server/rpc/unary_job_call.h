@@ -78,6 +78,9 @@ class UnaryJobCall : public grpc::ServerUnaryReactor {
   // The answer of a job that ended OK.
   virtual grpc::ByteBuffer Encode(const JobPtr& job) = 0;
 
+  // Of a job that ended OK, what came first; whoever comes second counts that its answer is lost.
+  enum class Fate : uint8_t { kOpen, kAnswered, kCancelled };
+
   static absl::Status NoMessage() { return absl::InvalidArgumentError("the call ended without a message"); }
 
   // Charges the message and has it admitted. After an error there is no job.
@@ -101,7 +104,7 @@ class UnaryJobCall : public grpc::ServerUnaryReactor {
     const absl::Status reason = send_watch_->Reason();
     if (job_->Finish(reason)) {
       Forget(*job_);
-    } else if (code_ == absl::StatusCode::kOk) {
+    } else if (fate_.exchange(Fate::kCancelled) == Fate::kAnswered) {
       CountEnding(reason, Station::kSend, environment_.observer);
     }
   }
@@ -143,7 +146,11 @@ class UnaryJobCall : public grpc::ServerUnaryReactor {
   void FinishWith(const absl::Status& status, Station where) {
     code_ = status.code();
     CountEnding(status, where, environment_.observer);
-    if (!status.ok()) {
+    if (status.ok()) {
+      if (fate_.exchange(Fate::kAnswered) == Fate::kCancelled) {
+        CountEnding(send_watch_->Reason(), Station::kSend, environment_.observer);
+      }
+    } else {
       const absl::Duration retry_after = RetryAfter(status, environment_.scheduler->RetryAfter());
       if (retry_after > absl::ZeroDuration()) AddRetryPushback(retry_after, context_);
       AddRedirect(status, context_);
@@ -160,7 +167,8 @@ class UnaryJobCall : public grpc::ServerUnaryReactor {
   Admission::Ticket ticket_;
   JobPtr job_;
   bool no_message_ = false;
-  std::atomic<absl::StatusCode> code_ = absl::StatusCode::kOk;
+  std::atomic<Fate> fate_ = Fate::kOpen;
+  absl::StatusCode code_ = absl::StatusCode::kOk;
 };
 
 }  // namespace tessera

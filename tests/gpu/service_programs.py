@@ -91,7 +91,8 @@ def report_of(target, *flags, name, gpu=None):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     (OUT / f"load_{name}.txt").write_text(" ".join(command) + "\n" + done.stdout + done.stderr)
     print(done.stdout[-1600:], done.stderr[-600:], flush=True)
-    report = json.loads(path.read_text()) if path.exists() else {"targets": []}
+    text = path.read_text() if path.exists() else ""
+    report = json.loads(text) if text else {"targets": []}  # a load that gives up leaves it empty
     path.unlink(missing_ok=True)
     return done.returncode, report
 

@@ -18,6 +18,7 @@ absl::Status SchedulerGroup::Enqueue(const JobPtr& job) {
   if (job->traits().device != Job::kAnyDevice) return OnlyOneOf(job)->Enqueue(job);
   std::vector<std::pair<double, Scheduler*>> by_cost;
   by_cost.reserve(schedulers_.size());
+  const absl::MutexLock lock(&placing_);
   for (const auto& scheduler : schedulers_) by_cost.emplace_back(scheduler->outstanding_cost(), scheduler.get());
   std::stable_sort(by_cost.begin(), by_cost.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/clock/clock.h"
 #include "server/scheduler/scheduler.h"
@@ -49,6 +50,7 @@ class SchedulerGroup {
   Scheduler* OnlyOneOf(const JobPtr& job);
 
   std::vector<std::unique_ptr<Scheduler>> schedulers_;
+  absl::Mutex placing_;  // held from looking at the costs to being one of them: of two jobs the second sees the first
 };
 
 }  // namespace tessera

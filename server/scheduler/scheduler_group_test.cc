@@ -49,6 +49,22 @@ TEST_F(SchedulerGroupTest, WhatRunsIsOutstandingToo) {
   EXPECT_EQ(group.of(0).outstanding_cost(), 60);
 }
 
+TEST_F(SchedulerGroupTest, JobsThatComeAtOnceAreSpread) {
+  constexpr size_t kDevices = 3, kThreads = 6, kJobs = 500;
+  SchedulerGroup group({}, kDevices, &clock_);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (size_t job = 0; job < kJobs; ++job) EXPECT_TRUE(group.Enqueue(MakeTestJob("a", 1)).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t device = 0; device < kDevices; ++device) {
+    EXPECT_EQ(group.of(device).queued_jobs(), static_cast<int64_t>(kThreads * kJobs / kDevices)) << device;
+  }
+  group.Abort(absl::CancelledError());
+}
+
 TEST_F(SchedulerGroupTest, FullSchedulerPassesItsJobsOn) {
   SchedulerGroup group({.max_queue_jobs = 1}, 2, &clock_);
   EXPECT_EQ(Place(group, MakeTestJob("a", 1), 2), 0);

@@ -1,5 +1,6 @@
 #include "server/scheduler/scheduler_group.h"
 
+#include <barrier>
 #include <thread>
 #include <vector>
 
@@ -50,18 +51,22 @@ TEST_F(SchedulerGroupTest, WhatRunsIsOutstandingToo) {
 }
 
 TEST_F(SchedulerGroupTest, JobsThatComeAtOnceAreSpread) {
-  constexpr size_t kDevices = 3, kThreads = 6, kJobs = 500;
-  SchedulerGroup group({}, kDevices, &clock_);
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&] {
-      for (size_t job = 0; job < kJobs; ++job) EXPECT_TRUE(group.Enqueue(MakeTestJob("a", 1)).ok());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (size_t device = 0; device < kDevices; ++device) {
-    EXPECT_EQ(group.of(device).queued_jobs(), static_cast<int64_t>(kThreads * kJobs / kDevices)) << device;
-  }
+  constexpr int kDevices = 2, kRounds = 5000;
+  SchedulerGroup group({.max_queue_jobs = 2 * kRounds}, kDevices, &clock_);
+  std::barrier together(kDevices);
+  int uneven = 0;
+  const auto enqueue = [&](bool looks) {
+    for (int round = 1; round <= kRounds; ++round) {
+      together.arrive_and_wait();
+      EXPECT_TRUE(group.Enqueue(MakeTestJob("a", 1)).ok());
+      together.arrive_and_wait();
+      if (looks) uneven += group.of(0).queued_jobs() != round || group.of(1).queued_jobs() != round;
+    }
+  };
+  std::thread other([&] { enqueue(false); });
+  enqueue(true);
+  other.join();
+  EXPECT_EQ(uneven, 0);
   group.Abort(absl::CancelledError());
 }
 

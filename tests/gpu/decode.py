@@ -170,7 +170,7 @@ def chunks(decode, forward, rows):
                           "forward": lambda: forward(pages.q[0], k, v, o, [chunk], True, kv_lengths=[context])},
                          9, head_start=600_000)
             flops = 4 * Q_HEADS * head_dim * (chunk * context - chunk * (chunk - 1) / 2)
-            name = " ".join([f"{chunk} at {context}", *options])
+            name = ", ".join([f"{chunk} at {context}", *(f"{option} {value}" for option, value in options.items())])
             rows.append({"case": name, "tessera": ms["tessera"] * 1000, "forward": ms["forward"] * 1000,
                          "tflop_s": flops / ms["tessera"] / 1e9, "to_forward": ms["forward"] / ms["tessera"],
                          "difference": error(pages)})

@@ -9,17 +9,24 @@
 namespace tessera {
 namespace {
 
-// Device pages that the step's sequences have and will keep, each once however many of them share it.
-int64_t PagesKept(const StepState& step, int64_t device_pages) {
+// Device pages that the step's sequences have and will keep, each once however many of them share it. Where they cannot
+// be more than `enough`, an upper bound, for which no page is looked at: whoever finds the cache full comes by here.
+int64_t PagesKept(const StepState& step, int64_t device_pages, int64_t enough) {
   std::vector<const Sequence*> sequences;
   sequences.reserve(step.uses.size());
   for (const StepState::Use& use : step.uses) sequences.push_back(use.sequence);
   std::sort(sequences.begin(), sequences.end());
   sequences.erase(std::unique(sequences.begin(), sequences.end()), sequences.end());
+  const auto table_of = [&step](const Sequence* sequence) -> const std::vector<PageRef>& {
+    return sequence->changing == &step ? step.changes[sequence->change].table : sequence->table;
+  };
+  int64_t at_most = 0;
+  for (const Sequence* sequence : sequences) at_most += static_cast<int64_t>(table_of(sequence).size());
+  if (at_most <= enough) return at_most;
   std::vector<bool> counted(static_cast<size_t>(device_pages));
   int64_t kept = 0;
   for (const Sequence* sequence : sequences) {
-    for (const PageRef page : sequence->changing == &step ? step.changes[sequence->change].table : sequence->table) {
+    for (const PageRef page : table_of(sequence)) {
       if (!page.exists() || counted[static_cast<size_t>(page.number())]) continue;
       counted[static_cast<size_t>(page.number())] = true;
       ++kept;
@@ -60,7 +67,7 @@ absl::StatusOr<CacheStep> SequenceCache::Reserve(absl::string_view tenant, absl:
     admitted = CheckPages(owner, planned, missing);
     if (!admitted.ok()) {
       const int64_t most = std::min(owner.quota.device_pages, device_.total());
-      if (const int64_t together = PagesKept(*step, device_.total()) + planned; together > most) {
+      if (const int64_t together = PagesKept(*step, device_.total(), most - planned) + planned; together > most) {
         if (missing != nullptr) *missing = 0;  // nobody's pages would help
         admitted = absl::InvalidArgumentError(absl::StrCat("the call's sequences take ", together,
                                                            " pages of the cache, of ", most, " that are possible"));

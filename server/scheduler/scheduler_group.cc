@@ -15,7 +15,7 @@ SchedulerGroup::SchedulerGroup(const SchedulerOptions& options, size_t devices, 
 }
 
 absl::Status SchedulerGroup::Enqueue(const JobPtr& job) {
-  if (job->traits().device != Job::kAnyDevice) return OnlyOneOf(job)->Enqueue(job);
+  if (schedulers_.size() == 1 || job->traits().device != Job::kAnyDevice) return OnlyOneOf(job)->Enqueue(job);
   std::vector<std::pair<double, Scheduler*>> by_cost;
   by_cost.reserve(schedulers_.size());
   const absl::MutexLock lock(&placing_);
@@ -37,7 +37,7 @@ absl::Status SchedulerGroup::Enqueue(const JobPtr& job) {
 absl::Status SchedulerGroup::Expect(const JobPtr& job) { return OnlyOneOf(job)->Expect(*job); }
 
 Scheduler* SchedulerGroup::OnlyOneOf(const JobPtr& job) {
-  const int device = job->traits().device;
+  const int device = schedulers_.size() == 1 && job->traits().device == Job::kAnyDevice ? 0 : job->traits().device;
   ABSL_RAW_CHECK(device >= 0 && static_cast<size_t>(device) < schedulers_.size(),
                  "a job's device is one of the group's");
   Scheduler* const scheduler = &of(static_cast<size_t>(device));

@@ -46,7 +46,7 @@ class SchedulerGroup {
   absl::Duration RetryAfter() const;
 
  private:
-  // The scheduler of the job's device; notes that it is there.
+  // The scheduler of the job's device, or of the only one there is; notes that it is there.
   Scheduler* OnlyOneOf(const JobPtr& job);
 
   std::vector<std::unique_ptr<Scheduler>> schedulers_;

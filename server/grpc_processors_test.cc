@@ -6,6 +6,8 @@
 
 #include <thread>
 
+#include "grpcpp/grpcpp.h"
+
 namespace tessera {
 namespace {
 
@@ -22,6 +24,7 @@ TEST(GrpcProcessorsTest, HalfButEightAtLeastOrAll) {
 
 // What gRPC's libraries are given for a name is what the dynamic linker finds first.
 TEST(GrpcProcessorsTest, GrpcAsksTheProgram) {
+  ASSERT_NE(grpc::Version(), "");  // gRPC is linked
   for (const char* name : {"gpr_cpu_num_cores", "gpr_cpu_current_cpu"}) {
     static const char of_the_program = 0;
     Dl_info asked;

@@ -1,6 +1,7 @@
 #include "server/rpc/extend_stream.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,9 @@
 
 namespace tessera {
 namespace {
+
+// A larger message is handled where it was read: it is copied for longer than a thread's wake-up takes.
+constexpr size_t kMostHandedBytes = size_t{64} << 10;
 
 grpc::ByteBuffer EncodeFailure(uint64_t id, const absl::Status& status, absl::Duration retry_after) {
   v1::ExtendStreamResponse message;
@@ -37,7 +41,14 @@ ExtendStream::ExtendStream(const SequenceEnvironment& environment, StreamRegistr
       attend_(environment.attend) {}
 
 absl::Status ExtendStream::HandleMessage(grpc::ByteBuffer* bytes) {
-  const absl::StatusOr<wire::DecodedExtendStreamRequest> message = wire::DecodeExtendStreamRequest(*bytes);
+  absl::Status status;
+  const auto handle = [&] { status = Handle(*bytes); };
+  if (bytes->Length() > kMostHandedBytes || !attend_.scheduler->HandToLookout(handle)) handle();
+  return status;
+}
+
+absl::Status ExtendStream::Handle(const grpc::ByteBuffer& bytes) {
+  const absl::StatusOr<wire::DecodedExtendStreamRequest> message = wire::DecodeExtendStreamRequest(bytes);
   if (!message.ok()) return message.status();
   const ExtendJobPtr open = FindJob(message->id);
   const bool opens = message->header.has_value();
@@ -53,7 +64,7 @@ absl::Status ExtendStream::HandleMessage(grpc::ByteBuffer* bytes) {
   } else if (open != nullptr) {
     EndCall(open, absl::InvalidArgumentError(absl::StrCat("id: ", message->id, " names a call that is open")));
   } else {
-    OpenCall(*message, static_cast<int64_t>(bytes->Length()));
+    OpenCall(*message, static_cast<int64_t>(bytes.Length()));
   }
   return absl::OkStatus();
 }

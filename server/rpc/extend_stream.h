@@ -57,6 +57,8 @@ class ExtendStream final : public CallStream {
   grpc::ByteBuffer TakeMessage() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReadyToEnd() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.empty(); }
 
+  // HandleMessage, on whatever thread.
+  absl::Status Handle(const grpc::ByteBuffer& message);
   void OpenCall(const wire::DecodedExtendStreamRequest& message, int64_t message_bytes);
   // Answers a call that never came to be, and counts it.
   void Refuse(uint64_t id, const absl::Status& status);

@@ -17,11 +17,31 @@ bool Lookout::Begin() {
   return true;
 }
 
+bool Lookout::Hand(absl::FunctionRef<void()> task) {
+  Task mine{&task};
+  Task* none = nullptr;
+  if (!task_.compare_exchange_strong(none, &mine, std::memory_order_acq_rel)) return false;
+  while (!mine.done.load(std::memory_order_acquire)) std::this_thread::yield();
+  return true;
+}
+
+void Lookout::CallTask(Task* next) {
+  Task* const task = task_.exchange(next, std::memory_order_acq_rel);
+  if (task == nullptr) return;
+  (*task->call)();
+  task->done.store(true, std::memory_order_release);  // it is gone now
+}
+
 void Lookout::Look() {
   const absl::Time end = absl::Now() + longest_;
-  bool come = false;
-  while (!(come = arrivals_.load(std::memory_order_acquire) != seen_) && absl::Now() < end) std::this_thread::yield();
-  misses_ = come ? 0 : misses_ + 1;
+  const auto come = [this] { return arrivals_.load(std::memory_order_acquire) != seen_; };
+  task_.store(nullptr, std::memory_order_release);
+  while (!come() && absl::Now() < end) {
+    CallTask(nullptr);
+    std::this_thread::yield();
+  }
+  CallTask(&nobody_);
+  misses_ = come() ? 0 : misses_ + 1;
   if (misses_ == kMisses) {
     misses_ = 0;
     rests_ = kRests;

@@ -1,11 +1,13 @@
 // An executor with nothing to do looks for work for a moment before it sleeps: waking a thread takes longer than the
-// next call of a caller who waits for each answer.
+// next call of a caller who waits for each answer. Meanwhile it can also make that work: on the processor that it keeps
+// awake, code and data of the last call are in the caches, as they are not where the next one is read.
 #ifndef TESSERA_SERVER_SCHEDULER_LOOKOUT_H_
 #define TESSERA_SERVER_SCHEDULER_LOOKOUT_H_
 
 #include <atomic>
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 
 namespace tessera {
@@ -25,6 +27,10 @@ class Lookout {
   // Work has come.
   void Arrived() { arrivals_.fetch_add(1, std::memory_order_release); }
 
+  // Has whoever looks call `task`, and returns when it has; false where nobody looks, or has another's task. Any thread,
+  // but not from within a task. What the task waits for must not wait for an executor.
+  bool Hand(absl::FunctionRef<void()> task);
+
   // Whether the caller is to look, now that there is no work; then it must. REQUIRES: no work comes meanwhile.
   bool Begin();
   // Returns when work comes, or `longest` later, by the real time: what it saves is a thread's wake-up.
@@ -36,9 +42,19 @@ class Lookout {
   bool looking() const { return looking_.load(std::memory_order_acquire); }
 
  private:
+  struct Task {
+    const absl::FunctionRef<void()>* call = nullptr;
+    std::atomic<bool> done = false;
+  };
+
+  // Calls what has been handed over, if anything has, and leaves `next` in its place.
+  void CallTask(Task* next);
+
   const absl::Duration longest_;
   std::atomic<uint64_t> arrivals_ = 0;
   std::atomic<bool> looking_ = false;
+  Task nobody_;
+  std::atomic<Task*> task_ = &nobody_;  // null: there is none, and somebody looks for one
   // Whoever looks owns these.
   uint64_t seen_ = 0;
   int misses_ = 0;

@@ -1,6 +1,8 @@
 #include "server/scheduler/lookout.h"
 
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -45,6 +47,68 @@ TEST(LookoutTest, NoneWhereThereIsNoTimeForIt) {
   Lookout lookout(absl::ZeroDuration());
   EXPECT_FALSE(lookout.Begin());
   EXPECT_FALSE(lookout.looking());
+}
+
+TEST(LookoutTest, WhoLooksCallsWhatIsHandedOver) {
+  Lookout lookout(kForever);
+  ASSERT_TRUE(lookout.Begin());
+  std::thread::id looks, called;
+  std::thread looker([&] {
+    looks = std::this_thread::get_id();
+    lookout.Look();
+  });
+  int calls = 0;
+  while (!lookout.Hand([&] { ++calls; })) std::this_thread::yield();
+  EXPECT_EQ(calls, 1) << "it was called before Hand returned";
+  const auto bring_work = [&] {
+    called = std::this_thread::get_id();
+    lookout.Arrived();
+  };
+  while (!lookout.Hand(bring_work)) std::this_thread::yield();
+  looker.join();
+  EXPECT_EQ(called, looks);
+}
+
+TEST(LookoutTest, NobodyCallsWhereNobodyLooks) {
+  Lookout lookout(kShort);
+  const auto fail = [] { ADD_FAILURE() << "called"; };
+  EXPECT_FALSE(lookout.Hand(fail));
+  ASSERT_TRUE(lookout.Begin());
+  EXPECT_FALSE(lookout.Hand(fail)) << "it does not look yet";
+  lookout.Look();
+  EXPECT_FALSE(lookout.Hand(fail)) << "it does not look any more";
+  lookout.End();
+}
+
+TEST(LookoutTest, WhatIsHandedOverIsCalledOnceHoweverTheLookEnds) {
+  constexpr int kThreads = 4, kTasks = 2000;
+  Lookout lookout(absl::Microseconds(20));
+  std::atomic<int> handed = 0, called = 0, left = kThreads;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int task = 0; task < kTasks; ++task) {
+        bool mine = false;
+        const bool taken = lookout.Hand([&] {
+          mine = true;
+          ++called;
+          if (task % 3 == 0) lookout.Arrived();
+        });
+        EXPECT_EQ(mine, taken);
+        handed += taken ? 1 : 0;
+        if (task % 5 == 0) lookout.Arrived();
+      }
+      --left;
+    });
+  }
+  while (left > 0) {
+    if (!lookout.Begin()) continue;
+    lookout.Look();
+    lookout.End();
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(called, handed);
+  EXPECT_GT(handed, 0);
 }
 
 TEST(LookoutTest, RestsWhereNothingComes) {

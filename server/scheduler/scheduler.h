@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -85,6 +86,10 @@ class Scheduler {
   // Waits for work and returns a batch of compatible jobs, each moved to kBatched; empty only once closed and drained.
   // Jobs whose deadline has passed are finished with DEADLINE_EXCEEDED instead.
   std::vector<JobPtr> TakeBatch();
+
+  // Has an executor that looks for work (`lookout`) call `task`, and returns when it has; false where none looks. For
+  // what brings a job: it is taken without a thread's wake-up, on a processor that is awake. Not from within a task.
+  bool HandToLookout(absl::FunctionRef<void()> task) { return lookout_.Hand(task); }
 
   // Finishes overdue jobs with DEADLINE_EXCEEDED, a bounded number of them. Returns when to call again at the latest:
   // the earliest deadline left, which has passed already where there were more; InfiniteFuture where no job has one.

@@ -1,11 +1,14 @@
 // Resident sequences of a server with GPUs, which are not there.
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
 #include "server/device/cuda/cuda_device.h"
@@ -16,6 +19,7 @@
 #include "tests/server/metrics_reader.h"
 #include "tests/server/pool_load.h"
 #include "tests/server/sequence_client.h"
+#include "tests/server/step_stream.h"
 #include "tests/server/test_server.h"
 
 namespace tessera::testing {
@@ -43,7 +47,8 @@ class SequenceCudaTest : public ::testing::Test {
     ABSL_RAW_CHECK(calls_.SelectDevice(0).ok(), "there is a GPU");
     staging_ = std::make_shared<StagingPool>(*PinnedRegion::Allocate(8 << 20, &calls_));
   }
-  absl::Status Start(std::vector<CacheProfile> profiles, bool with_pages = true) {
+  absl::Status Start(std::vector<CacheProfile> profiles, bool with_pages = true,
+                     absl::Duration lookout = ServerConfig().scheduler.lookout) {
     std::vector<Device*> borrowed;
     for (int i = 0; i < kGpus; ++i) {
       const CudaDeviceOptions options{.index = i, .device = i, .slots = 2, .looks = 1};
@@ -53,6 +58,7 @@ class SequenceCudaTest : public ::testing::Test {
     }
     ServerConfig config = TestServer::Config();
     config.kv_profiles = std::move(profiles);
+    config.scheduler.lookout = lookout;
     absl::StatusOr<std::unique_ptr<Server>> server =
         Server::Start(config, std::move(borrowed), Clock::Real(), [](const absl::Status&) {});
     if (!server.ok()) return server.status();
@@ -115,6 +121,44 @@ TEST_F(SequenceCudaTest, StepsAreAsDefinedOnEveryDevice) {
     EXPECT_LE(client.Extend({{&trunk, 0, 2, 0}}), kTolerance);  // reads alone
     EXPECT_EQ(client.Release({trunk.handle, other.handle, fork.handle}), 3);
   }
+}
+
+// Slots look out for as long as this takes, and handle most messages themselves.
+TEST_F(SequenceCudaTest, StreamedStepsAreAsDefinedWhoeverHandlesThem) {
+  ASSERT_TRUE(Start({Profile("first"), Profile("second")}, /*with_pages=*/true, absl::Seconds(1)).ok());
+  const auto step = [this](const CacheProfile& profile, uint64_t seed) {
+    SequenceClient client(channel_, profile, "a", seed);
+    StepStream stream(client.stub());
+    KnownSequence sequence = client.Create();
+    uint64_t id = 0;
+    for (int round = 0; round < 40; ++round) {
+      // Some wait for each answer, some come many at once, and some are not wanted any more.
+      std::vector<v1::ExtendRequest> sent;
+      const std::vector<KnownEntry> entries = {{&sequence, 1, 1, 1}};
+      for (int ahead = 0; ahead <= round % 4; ++ahead) {
+        sent.push_back(client.Request(entries));
+        ASSERT_TRUE(stream.Send(id + sent.size(), sent.back()));
+      }
+      ASSERT_TRUE(stream.Send(0, client.Request({{&sequence, 0, 1, 1}})));
+      ASSERT_TRUE(stream.SendCancel(0));
+      for (const v1::ExtendRequest& request : sent) {
+        const v1::ExtendStreamResponse answer = stream.Await(++id);
+        ASSERT_EQ(answer.status().code(), 0) << answer.status().message();
+        client.Note(entries, request);
+        EXPECT_LE(client.Error(entries, request, ToResponse(answer)), kTolerance);
+      }
+      const int code = stream.Await(0).status().code();
+      EXPECT_TRUE(code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::OK) << code;
+    }
+    stream.HalfClose();
+    EXPECT_TRUE(stream.Finish().ok());
+  };
+  step(Profile("first"), RandomSeed());  // alone
+  std::vector<std::thread> threads;
+  for (const char* profile : {"first", "second", "second"}) {
+    threads.emplace_back(step, Profile(profile), RandomSeed());
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(SequenceCudaTest, IdleSequencesGoToTheHostAndComeBack) { LoadPool(PoolProfile("pool", /*host_pages=*/40)); }

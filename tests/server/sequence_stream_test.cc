@@ -13,6 +13,7 @@
 #include "tests/server/await.h"
 #include "tests/server/raw_rpc.h"
 #include "tests/server/sequence_client.h"
+#include "tests/server/step_stream.h"
 #include "tests/server/test_server.h"
 
 namespace tessera::testing {
@@ -41,80 +42,6 @@ ServerConfig Config() {
   return config;
 }
 
-// The client's end. One thread at a time.
-class Stream {
- public:
-  explicit Stream(v1::SequenceService::Stub& stub) {
-    context_.AddMetadata("tessera-tenant", "a");
-    stream_ = stub.ExtendStream(&context_);
-  }
-  ~Stream() {
-    context_.TryCancel();
-    Finish();
-  }
-
-  bool Send(uint64_t id, const v1::ExtendRequest& request, uint64_t timeout_us = 0) {
-    v1::ExtendStreamRequest message;
-    message.set_id(id);
-    message.set_timeout_us(timeout_us);
-    *message.mutable_header() = request.header();
-    message.set_q(request.q());
-    message.set_k(request.k());
-    message.set_v(request.v());
-    return stream_->Write(message);
-  }
-  bool Send(const v1::ExtendStreamRequest& message) { return stream_->Write(message); }
-  bool SendCancel(uint64_t id) {
-    v1::ExtendStreamRequest message;
-    message.set_id(id);
-    message.set_cancel(true);
-    return stream_->Write(message);
-  }
-  void HalfClose() { stream_->WritesDone(); }
-
-  // The answer to `id`, keeping what comes for others. Code UNKNOWN where the stream ended first.
-  v1::ExtendStreamResponse Await(uint64_t id) {
-    v1::ExtendStreamResponse message;
-    while (answers_.find(id) == answers_.end()) {
-      if (!stream_->Read(&message)) {
-        message.mutable_status()->set_code(grpc::StatusCode::UNKNOWN);
-        return message;
-      }
-      order_.push_back(message.id());
-      EXPECT_TRUE(answers_.emplace(message.id(), message).second) << "answered twice";
-    }
-    return answers_.extract(id).mapped();
-  }
-  const std::vector<uint64_t>& order() const { return order_; }
-
-  // Reads to the end.
-  grpc::Status Finish() {
-    if (!finished_) {
-      v1::ExtendStreamResponse message;
-      while (stream_->Read(&message)) order_.push_back(message.id());
-      status_ = stream_->Finish();
-      finished_ = true;
-    }
-    return status_;
-  }
-
- private:
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::ExtendStreamRequest, v1::ExtendStreamResponse>> stream_;
-  std::map<uint64_t, v1::ExtendStreamResponse> answers_;
-  std::vector<uint64_t> order_;
-  bool finished_ = false;
-  grpc::Status status_;
-};
-
-v1::ExtendResponse Unary(const v1::ExtendStreamResponse& streamed) {
-  v1::ExtendResponse response;
-  *response.mutable_result() = streamed.result();
-  response.set_o(streamed.o());
-  response.set_lse(streamed.lse());
-  return response;
-}
-
 class SequenceStreamTest : public ::testing::Test {
  protected:
   SequenceClient Client(TestServer& server) { return SequenceClient(server.channel(), Profile(), "a", seed_++); }
@@ -128,7 +55,7 @@ class SequenceStreamTest : public ::testing::Test {
 TEST_F(SequenceStreamTest, StepsThatAreSentAheadAreAsDefined) {
   TestServer server("", Config());
   SequenceClient client = Client(server);
-  Stream stream(client.stub());
+  StepStream stream(client.stub());
   std::vector<KnownSequence> sequences;
   for (int i = 0; i < 4; ++i) sequences.push_back(client.Create());
   std::vector<std::pair<std::vector<KnownEntry>, v1::ExtendRequest>> sent;
@@ -147,7 +74,7 @@ TEST_F(SequenceStreamTest, StepsThatAreSentAheadAreAsDefined) {
     const v1::ExtendStreamResponse answer = stream.Await(id);
     ASSERT_EQ(answer.status().code(), 0) << answer.status().message();
     client.Note(sent[id].first, sent[id].second);
-    EXPECT_LT(client.Error(sent[id].first, sent[id].second, Unary(answer)), kTolerance) << id;
+    EXPECT_LT(client.Error(sent[id].first, sent[id].second, ToResponse(answer)), kTolerance) << id;
   }
   EXPECT_TRUE(stream.Finish().ok());
   server.AwaitIdle();
@@ -156,7 +83,7 @@ TEST_F(SequenceStreamTest, StepsThatAreSentAheadAreAsDefined) {
 TEST_F(SequenceStreamTest, CallsOfTwoStreamsShareABatch) {
   TestServer server("run@1=hang", Config());
   SequenceClient client = Client(server);
-  Stream one(client.stub()), two(client.stub());
+  StepStream one(client.stub()), two(client.stub());
   KnownSequence holder = client.Create(), a = client.Create(), b = client.Create();
   ASSERT_TRUE(one.Send(1, client.Request({{&holder}})));
   server.device().AwaitBatch(1);
@@ -171,7 +98,7 @@ TEST_F(SequenceStreamTest, CallsOfTwoStreamsShareABatch) {
 TEST_F(SequenceStreamTest, ABadCallFailsAlone) {
   TestServer server("", Config());
   SequenceClient client = Client(server);
-  Stream stream(client.stub());
+  StepStream stream(client.stub());
   KnownSequence a = client.Create(), gone = client.Create();
   client.Release({gone.handle});
   v1::ExtendRequest short_q = client.Request({{&a}});
@@ -195,7 +122,7 @@ TEST_F(SequenceStreamTest, ABadCallFailsAlone) {
   const v1::ExtendStreamResponse answer = stream.Await(6);
   ASSERT_EQ(answer.status().code(), 0) << answer.status().message();
   client.Note(good, request);
-  EXPECT_LT(client.Error(good, request, Unary(answer)), kTolerance);
+  EXPECT_LT(client.Error(good, request, ToResponse(answer)), kTolerance);
 }
 
 TEST_F(SequenceStreamTest, MalformedMessageEndsTheStream) {
@@ -209,7 +136,7 @@ TEST_F(SequenceStreamTest, MalformedMessageEndsTheStream) {
 TEST_F(SequenceStreamTest, CancelTimeoutAndReuseEndCallsThatWaitForTheirTurn) {
   TestServer server("run@1=hang", Config());
   SequenceClient client = Client(server);
-  Stream stream(client.stub());
+  StepStream stream(client.stub());
   KnownSequence a = client.Create();
   const std::vector<KnownEntry> entries = {{&a}};
   const v1::ExtendRequest first = client.Request(entries), last = client.Request(entries);
@@ -234,7 +161,7 @@ TEST_F(SequenceStreamTest, CancelTimeoutAndReuseEndCallsThatWaitForTheirTurn) {
   ASSERT_EQ(five.status().code(), 0) << five.status().message();
   client.Note(entries, first);
   client.Note(entries, last);
-  EXPECT_LT(client.Error(entries, last, Unary(five)), kTolerance);
+  EXPECT_LT(client.Error(entries, last, ToResponse(five)), kTolerance);
 }
 
 TEST_F(SequenceStreamTest, CallsBeyondTheStreamsLimitAreRefused) {
@@ -242,7 +169,7 @@ TEST_F(SequenceStreamTest, CallsBeyondTheStreamsLimitAreRefused) {
   config.attend.max_stream_calls = 2;
   TestServer server("run@1=hang", config);
   SequenceClient client = Client(server);
-  Stream stream(client.stub());
+  StepStream stream(client.stub());
   KnownSequence a = client.Create();
   for (uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(stream.Send(id, client.Request({{&a}})));
   const v1::ExtendStreamResponse refused = stream.Await(3);
@@ -258,7 +185,7 @@ TEST_F(SequenceStreamTest, AStreamThatBreaksLeavesNoTrace) {
   SequenceClient client = Client(server);
   KnownSequence a = client.Create(), b = client.Create();
   {
-    Stream stream(client.stub());
+    StepStream stream(client.stub());
     ASSERT_TRUE(stream.Send(1, client.Request({{&a, 0, 20, 20}})));
     server.device().AwaitBatch(1);
     ASSERT_TRUE(stream.Send(2, client.Request({{&a, 0, 20, 20}, {&b, 0, 5, 5}})));
@@ -277,7 +204,7 @@ TEST_F(SequenceStreamTest, AStreamThatBreaksLeavesNoTrace) {
 TEST_F(SequenceStreamTest, AStreamThatDrainsFinishesItsCallsAndRefusesNewOnes) {
   TestServer server("run@1=hang", Config());
   SequenceClient client = Client(server);
-  Stream stream(client.stub());
+  StepStream stream(client.stub());
   KnownSequence a = client.Create();
   ASSERT_TRUE(stream.Send(1, client.Request({{&a}})));
   server.device().AwaitBatch(1);
@@ -299,7 +226,7 @@ TEST_F(SequenceStreamTest, ALostDeviceEndsTheStreamsCalls) {
   config.engine.hang_timeout = absl::Seconds(5);
   TestServer server("run@1=hang", config);
   SequenceClient client = Client(server);
-  Stream stream(client.stub());
+  StepStream stream(client.stub());
   KnownSequence a = client.Create();
   ASSERT_TRUE(stream.Send(1, client.Request({{&a}})));
   server.device().AwaitBatch(1);

@@ -167,27 +167,30 @@ def steps():
     return [json.loads(line) for line in run("extend_bench", name="extend_bench").stdout.splitlines()]
 
 
-def stream():
-    """Decoding over ExtendStream beside the raw echo of the same bytes, which has a process of its own as the server has:
-    one caller with one sequence, where server and echo may roam all processors and where each has two; then 256 sequences
-    of 32 layers over 16 streams, as calls of their own and 16 in one."""
-    results = {}
-    one = "name=one,layers=1,kv_heads=8,head_dim=128,dtype=bfloat16,pages=2048"
+ONE_LAYER = "name=one,layers=1,kv_heads=8,head_dim=128,dtype=bfloat16,pages=2048"
+DEEP = "name=deep,layers=32,kv_heads=8,head_dim=128,dtype=bfloat16,pages=8192"
 
-    def alone(server, echo, prefill, name):
-        results[name] = decode_load(server, f"--decode=profile=one,heads=32,prefill={prefill},steps=4000", "--callers=1",
-                                    "--connections=1", f"--echo_target={echo.target}", "--duration=2s", "--rounds=3",
-                                    name=f"decode_{name}")
-    deep = "name=deep,layers=32,kv_heads=8,head_dim=128,dtype=bfloat16,pages=8192"
-    with Server(f"--kv_profiles={one};{deep}") as server, Echo() as echo:
-        for prefill in (1, 8192):
-            alone(server, echo, prefill, f"one_sequence_of_{prefill}")
+
+def stream_alone():
+    """Decoding over ExtendStream, one caller with one sequence, beside the raw echo of the same bytes, which has a process
+    of its own as the server has: where server and echo may roam all processors, and where each has two."""
+    results = {}
+    for processors, of_echo, name in ((None, None, ""), ("0,1", "2,3", "_by_two_processors")):
+        with Server(f"--kv_profiles={ONE_LAYER}", processors=processors) as server, Echo(processors=of_echo) as echo:
+            for prefill in (1, 8192):
+                results[f"one_sequence_of_{prefill}{name}"] = decode_load(
+                    server, f"--decode=profile=one,heads=32,prefill={prefill},steps=4000", "--callers=1", "--connections=1",
+                    f"--echo_target={echo.target}", "--duration=2s", "--rounds=3", name=f"decode_one_sequence_of_{prefill}{name}")
+    return results
+
+
+def stream():
+    """The same of 256 sequences of 32 layers over 16 streams, as calls of their own and 16 in one."""
+    results = {}
+    with Server(f"--kv_profiles={DEEP}") as server, Echo() as echo:
         for group in (1, 16):
             results[f"256_sequences_by_{group}"] = decode_load(
                 server, f"--decode=profile=deep,heads=32,prefill=256,chunk=64,steps=1000,group={group}", f"--callers={256 // group}",
                 "--connections=16", f"--echo_target={echo.target}", "--warm_up=8s", "--duration=4s", "--rounds=2",
                 "--verify=4", name=f"decode_256_by_{group}")
-    with Server(f"--kv_profiles={one}", processors="0,1") as server, Echo(processors="2,3") as echo:
-        for prefill in (1, 8192):
-            alone(server, echo, prefill, f"one_sequence_of_{prefill}_by_two_processors")
     return results

@@ -241,7 +241,7 @@ def trap():
 
 
 STEPS = [check, resident.sequences, resident.spill, batches, device, s128, s16, s4096, peer, idle, arena, sticky, trap, soak,
-         resident.sequence_soak, bench, resident.steps, resident.stream]
+         resident.sequence_soak, bench, resident.steps, resident.stream_alone, resident.stream]
 BY_NAME = {step.__name__: step for step in [*STEPS, decode, *two_devices.STEPS]}
 
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <grpc/support/cpu.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <thread>
 
@@ -11,13 +12,13 @@
 namespace tessera {
 namespace {
 
-TEST(GrpcProcessorsTest, HalfButEightAtLeastOrAll) {
+TEST(GrpcProcessorsTest, HalfButTwelveAtLeastOrAll) {
   EXPECT_EQ(GrpcProcessors(1), 1);
   EXPECT_EQ(GrpcProcessors(2), 2);
-  EXPECT_EQ(GrpcProcessors(8), 8);
-  EXPECT_EQ(GrpcProcessors(9), 8);
-  EXPECT_EQ(GrpcProcessors(16), 8);
-  EXPECT_EQ(GrpcProcessors(18), 9);
+  EXPECT_EQ(GrpcProcessors(12), 12);
+  EXPECT_EQ(GrpcProcessors(13), 12);
+  EXPECT_EQ(GrpcProcessors(24), 12);
+  EXPECT_EQ(GrpcProcessors(26), 13);
   EXPECT_EQ(GrpcProcessors(32), 16);
   EXPECT_EQ(GrpcProcessors(256), 128);
 }
@@ -36,8 +37,18 @@ TEST(GrpcProcessorsTest, GrpcAsksTheProgram) {
 }
 
 TEST(GrpcProcessorsTest, EveryProcessorIsOneOfThem) {
-  EXPECT_EQ(gpr_cpu_num_cores(), GrpcProcessors(std::thread::hardware_concurrency()));
+  EXPECT_EQ(gpr_cpu_num_cores(), GrpcProcessors(UsableProcessors()));
   for (int i = 0; i < 1000; ++i) EXPECT_LT(gpr_cpu_current_cpu(), gpr_cpu_num_cores());
+}
+
+TEST(GrpcProcessorsTest, OthersProcessorsAreNotUsable) {
+  std::thread([] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    EXPECT_EQ(UsableProcessors(), 1);
+  }).join();
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-// A larger message is handled where it was read: it is copied for longer than a thread's wake-up takes.
+// A larger message is copied for long, and handled where it was read.
 constexpr size_t kMostHandedBytes = size_t{64} << 10;
 
 grpc::ByteBuffer EncodeFailure(uint64_t id, const absl::Status& status, absl::Duration retry_after) {
@@ -42,12 +42,13 @@ ExtendStream::ExtendStream(const SequenceEnvironment& environment, StreamRegistr
 
 absl::Status ExtendStream::HandleMessage(grpc::ByteBuffer* bytes) {
   absl::Status status;
-  const auto handle = [&] { status = Handle(*bytes); };
-  if (bytes->Length() > kMostHandedBytes || !attend_.scheduler->HandToLookout(handle)) handle();
+  const auto handle = [&] { status = Decode(*bytes); };
+  Scheduler& scheduler = attend_.scheduler->of(last_device_);
+  if (bytes->Length() > kMostHandedBytes || !scheduler.HandToLookout(handle)) handle();
   return status;
 }
 
-absl::Status ExtendStream::Handle(const grpc::ByteBuffer& bytes) {
+absl::Status ExtendStream::Decode(const grpc::ByteBuffer& bytes) {
   const absl::StatusOr<wire::DecodedExtendStreamRequest> message = wire::DecodeExtendStreamRequest(bytes);
   if (!message.ok()) return message.status();
   const ExtendJobPtr open = FindJob(message->id);
@@ -88,6 +89,7 @@ void ExtendStream::OpenCall(const wire::DecodedExtendStreamRequest& message, int
                   });
   if (!admitted.ok()) return Refuse(message.id, admitted.status());
   const ExtendJobPtr job = std::move(admitted->job);
+  last_device_ = job->cache().device();
   absl::Status end;
   {
     absl::MutexLock lock(&mutex_);

@@ -2,6 +2,7 @@
 #ifndef TESSERA_SERVER_RPC_EXTEND_STREAM_H_
 #define TESSERA_SERVER_RPC_EXTEND_STREAM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -57,8 +58,8 @@ class ExtendStream final : public CallStream {
   grpc::ByteBuffer TakeMessage() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReadyToEnd() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.empty(); }
 
-  // HandleMessage, on whatever thread.
-  absl::Status Handle(const grpc::ByteBuffer& message);
+  // HandleMessage, on its thread or on one for which that waits: the handler's is still one thread's at a time.
+  absl::Status Decode(const grpc::ByteBuffer& message);
   void OpenCall(const wire::DecodedExtendStreamRequest& message, int64_t message_bytes);
   // Answers a call that never came to be, and counts it.
   void Refuse(uint64_t id, const absl::Status& status);
@@ -71,6 +72,7 @@ class ExtendStream final : public CallStream {
 
   const SequenceEnvironment& environment_;
   const AttendEnvironment& attend_;
+  size_t last_device_ = 0;  // of the last call, most likely the next one's: the handler's
 
   absl::flat_hash_map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);

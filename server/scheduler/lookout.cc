@@ -25,23 +25,29 @@ bool Lookout::Hand(absl::FunctionRef<void()> task) {
   return true;
 }
 
-void Lookout::CallTask(Task* next) {
-  Task* const task = task_.exchange(next, std::memory_order_acq_rel);
-  if (task == nullptr) return;
+bool Lookout::CallLastTask() {
+  Task* const task = task_.exchange(&closed_, std::memory_order_acq_rel);
+  if (task == nullptr || task == &closed_) return false;
   (*task->call)();
   task->done.store(true, std::memory_order_release);  // it is gone now
+  return true;
 }
 
 void Lookout::Look() {
   const absl::Time end = absl::Now() + longest_;
   const auto come = [this] { return arrivals_.load(std::memory_order_acquire) != seen_; };
+  bool called = false;
   task_.store(nullptr, std::memory_order_release);
   while (!come() && absl::Now() < end) {
-    CallTask(nullptr);
+    if (task_.load(std::memory_order_relaxed) != nullptr) {
+      called = CallLastTask();
+      if (come()) break;
+      task_.store(nullptr, std::memory_order_release);
+    }
     std::this_thread::yield();
   }
-  CallTask(&nobody_);
-  misses_ = come() ? 0 : misses_ + 1;
+  called = CallLastTask() || called;
+  misses_ = called || come() ? 0 : misses_ + 1;
   if (misses_ == kMisses) {
     misses_ = 0;
     rests_ = kRests;

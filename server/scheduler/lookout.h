@@ -1,6 +1,6 @@
 // An executor with nothing to do looks for work for a moment before it sleeps: waking a thread takes longer than the
-// next call of a caller who waits for each answer. Meanwhile it can also make that work: on the processor that it keeps
-// awake, code and data of the last call are in the caches, as they are not where the next one is read.
+// next call of a caller who waits for each answer. Meanwhile it also calls what brings that work: on the processor that it
+// keeps awake, code and data of the last call are in the caches, as they are not where the next one is read.
 #ifndef TESSERA_SERVER_SCHEDULER_LOOKOUT_H_
 #define TESSERA_SERVER_SCHEDULER_LOOKOUT_H_
 
@@ -27,8 +27,9 @@ class Lookout {
   // Work has come.
   void Arrived() { arrivals_.fetch_add(1, std::memory_order_release); }
 
-  // Has whoever looks call `task`, and returns when it has; false where nobody looks, or has another's task. Any thread,
-  // but not from within a task. What the task waits for must not wait for an executor.
+  // Has whoever looks call `task`, and returns when it has; false where nobody looks, or is busy with another's. Work that
+  // comes meanwhile waits for it, so it is to be short: one task at most for each piece of work. Any thread, but not from
+  // within a task. The task must not throw, nor wait for what needs an executor, or a lock that the caller holds.
   bool Hand(absl::FunctionRef<void()> task);
 
   // Whether the caller is to look, now that there is no work; then it must. REQUIRES: no work comes meanwhile.
@@ -47,14 +48,14 @@ class Lookout {
     std::atomic<bool> done = false;
   };
 
-  // Calls what has been handed over, if anything has, and leaves `next` in its place.
-  void CallTask(Task* next);
+  // Takes no more tasks, and calls the one that has been handed over, if one has. Whether one has.
+  bool CallLastTask();
 
   const absl::Duration longest_;
   std::atomic<uint64_t> arrivals_ = 0;
   std::atomic<bool> looking_ = false;
-  Task nobody_;
-  std::atomic<Task*> task_ = &nobody_;  // null: there is none, and somebody looks for one
+  Task closed_;                         // stands for none that may be handed over
+  std::atomic<Task*> task_ = &closed_;  // null: one may be
   // Whoever looks owns these.
   uint64_t seen_ = 0;
   int misses_ = 0;

@@ -49,11 +49,6 @@ void SchedulerGroup::Forget(const Job& job) {
   if (Scheduler* const scheduler = job.scheduler_.load(); scheduler != nullptr) scheduler->Forget(job);
 }
 
-bool SchedulerGroup::HandToLookout(absl::FunctionRef<void()> task) {
-  return std::any_of(schedulers_.begin(), schedulers_.end(),
-                     [task](const auto& scheduler) { return scheduler->HandToLookout(task); });
-}
-
 void SchedulerGroup::Close(const absl::Status& refusal) {
   for (const auto& scheduler : schedulers_) scheduler->Close(refusal);
 }

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -32,9 +31,6 @@ class SchedulerGroup {
   absl::Status Expect(const JobPtr& job);
   // As Scheduler::Forget.
   void Forget(const Job& job);
-
-  // As Scheduler::HandToLookout, of any of them.
-  bool HandToLookout(absl::FunctionRef<void()> task);
 
   // Of all devices.
   void Close(const absl::Status& refusal = absl::UnavailableError("the server is draining"));

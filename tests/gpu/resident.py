@@ -185,7 +185,7 @@ def stream_alone():
 
 
 def stream():
-    """The same of 256 sequences of 32 layers over 16 streams, as calls of their own and 16 in one."""
+    """256 sequences of 32 layers that decode over 16 streams, as calls of their own and 16 in one, beside the raw echo."""
     results = {}
     with Server(f"--kv_profiles={DEEP}") as server, Echo() as echo:
         for group in (1, 16):

@@ -123,7 +123,7 @@ TEST_F(SequenceCudaTest, StepsAreAsDefinedOnEveryDevice) {
   }
 }
 
-// Slots look out for as long as this takes, and handle most messages themselves.
+// Slots that look out handle messages; here one of each GPU does so nearly always.
 TEST_F(SequenceCudaTest, StreamedStepsAreAsDefinedWhoeverHandlesThem) {
   ASSERT_TRUE(Start({Profile("first"), Profile("second")}, /*with_pages=*/true, absl::Seconds(1)).ok());
   const auto step = [this](const CacheProfile& profile, uint64_t seed) {

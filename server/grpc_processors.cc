@@ -26,7 +26,8 @@ unsigned UsableProcessors() {
 
 }  // namespace tessera
 
-// Linked into a program, these come before gRPC's own. gRPC keeps arrays of the one length and indexes them with the other.
+// Linked into a program, these come before gRPC's own. gRPC keeps arrays of the one length and indexes them with the
+// other.
 __attribute__((visibility("default"))) unsigned gpr_cpu_num_cores() { return ToldProcessors(); }
 __attribute__((visibility("default"))) unsigned gpr_cpu_current_cpu() {
   return static_cast<unsigned>(std::max(0, sched_getcpu())) % ToldProcessors();

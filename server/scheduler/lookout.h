@@ -1,6 +1,6 @@
 // An executor with nothing to do looks for work for a moment before it sleeps: waking a thread takes longer than the
-// next call of a caller who waits for each answer. Meanwhile it also calls what brings that work: on the processor that it
-// keeps awake, code and data of the last call are in the caches, as they are not where the next one is read.
+// next call of a caller who waits for each answer. Meanwhile it also calls what brings that work: on the processor that
+// it keeps awake, code and data of the last call are in the caches, as they are not where the next one is read.
 #ifndef TESSERA_SERVER_SCHEDULER_LOOKOUT_H_
 #define TESSERA_SERVER_SCHEDULER_LOOKOUT_H_
 
@@ -27,9 +27,10 @@ class Lookout {
   // Work has come.
   void Arrived() { arrivals_.fetch_add(1, std::memory_order_release); }
 
-  // Has whoever looks call `task`, and returns when it has; false where nobody looks, or is busy with another's. Work that
-  // comes meanwhile waits for it, so it is to be short: one task at most for each piece of work. Any thread, but not from
-  // within a task. The task must not throw, nor wait for what needs an executor, or a lock that the caller holds.
+  // Has whoever looks call `task`, and returns when it has; false where nobody looks, or is busy with another's. Work
+  // that comes meanwhile waits for it, so it is to be short: one task at most for each piece of work. Any thread, but
+  // not from within a task. The task must not throw, nor wait for what needs an executor, or a lock that the caller
+  // holds.
   bool Hand(absl::FunctionRef<void()> task);
 
   // Whether the caller is to look, now that there is no work; then it must. REQUIRES: no work comes meanwhile.

@@ -87,8 +87,8 @@ class Scheduler {
   // Jobs whose deadline has passed are finished with DEADLINE_EXCEEDED instead.
   std::vector<JobPtr> TakeBatch();
 
-  // Has an executor that looks for work call `task`, and returns when it has; false where none takes it. For what is short
-  // and usually brings a job. See Lookout::Hand for what it may do.
+  // Has an executor that looks for work call `task`, and returns when it has; false where none takes it. For what is
+  // short and usually brings a job. See Lookout::Hand for what it may do.
   bool HandToLookout(absl::FunctionRef<void()> task) { return lookout_.Hand(task); }
 
   // Finishes overdue jobs with DEADLINE_EXCEEDED, a bounded number of them. Returns when to call again at the latest:

@@ -215,7 +215,7 @@ def project(images, image, prometheus_image, tmp_path):
 
 def up(project) -> str:
     """What the project's Prometheus last saw of the server, "1" where it answered."""
-    asked = project.run("curl", "-s", 'http://127.0.0.1:9090/api/v1/query?query=up{job="tessera"}', "--globoff")
+    asked = project.run("curl", "-sf", 'http://127.0.0.1:9090/api/v1/query?query=up{job="tessera"}', "--globoff")
     seen = json.loads(asked.stdout)["data"]["result"] if asked.returncode == 0 else []
     return seen[0]["value"][1] if seen else ""
 

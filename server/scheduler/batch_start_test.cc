@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "server/clock/fake_clock.h"
 #include "server/scheduler/scheduler.h"
@@ -221,6 +222,52 @@ TEST(SchedulerLookoutTest, AnExecutorThatLooksTakesWhatComes) {
     ASSERT_EQ(batch.size(), 1u);
     scheduler.BatchDone();
   }
+}
+
+void RunLoneJobs(int jobs, Scheduler* scheduler) {
+  for (int i = 0; i < jobs; ++i) {
+    ASSERT_TRUE(scheduler->Enqueue(MakeTestJob({})).ok());
+    ASSERT_EQ(scheduler->TakeBatch().size(), 1u);
+    scheduler->BatchDone();
+  }
+}
+
+TEST(SchedulerLookoutTest, AnExecutorThatLooksCallsWhatBringsAJob) {
+  FakeClock clock;
+  Scheduler scheduler({.lookout = absl::Seconds(1)}, &clock);
+  RunLoneJobs(Scheduler::kLoneJobs, &scheduler);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<JobPtr> batch;
+    std::thread executor([&] { batch = scheduler.TakeBatch(); });
+    std::thread::id brought;
+    const auto bring = [&] {
+      brought = std::this_thread::get_id();
+      ASSERT_TRUE(scheduler.Enqueue(MakeTestJob({})).ok());
+    };
+    while (!scheduler.HandToLookout(bring)) std::this_thread::yield();
+    EXPECT_EQ(brought, executor.get_id());
+    executor.join();
+    ASSERT_EQ(batch.size(), 1u);
+    scheduler.BatchDone();
+  }
+}
+
+TEST(SchedulerLookoutTest, WhereThereAreManyJobsNobodyIsHandedWhatBringsThem) {
+  FakeClock clock;
+  Scheduler scheduler({.lookout = absl::Milliseconds(20)}, &clock);
+  RunLoneJobs(Scheduler::kLoneJobs, &scheduler);
+  ASSERT_TRUE(scheduler.Enqueue(MakeTestJob({})).ok());
+  ASSERT_TRUE(scheduler.Enqueue(MakeTestJob({})).ok());
+  ASSERT_EQ(scheduler.TakeBatch().size(), 2u);
+  scheduler.BatchDone();
+  RunLoneJobs(Scheduler::kLoneJobs - 1, &scheduler);
+  std::thread executor([&] { EXPECT_EQ(scheduler.TakeBatch().size(), 1u); });
+  const absl::Time end = absl::Now() + absl::Milliseconds(40);
+  while (absl::Now() < end) {
+    EXPECT_FALSE(scheduler.HandToLookout([] { ADD_FAILURE() << "called"; }));
+  }
+  ASSERT_TRUE(scheduler.Enqueue(MakeTestJob({})).ok());
+  executor.join();
 }
 
 TEST(SchedulerLookoutTest, NoJobIsLeftToASleeperThatNobodyWakes) {

@@ -33,16 +33,17 @@ bool Lookout::CallLastTask() {
   return true;
 }
 
-void Lookout::Look() {
+void Lookout::Look(bool take_tasks) {
   const absl::Time end = absl::Now() + longest_;
   const auto come = [this] { return arrivals_.load(std::memory_order_acquire) != seen_; };
   bool called = false;
-  task_.store(nullptr, std::memory_order_release);
+  Task* const open = take_tasks ? nullptr : &closed_;
+  task_.store(open, std::memory_order_release);
   while (!come() && absl::Now() < end) {
-    if (task_.load(std::memory_order_relaxed) != nullptr) {
+    if (task_.load(std::memory_order_relaxed) != open) {
       called = CallLastTask();
       if (come()) break;
-      task_.store(nullptr, std::memory_order_release);
+      task_.store(open, std::memory_order_release);
     }
     std::this_thread::yield();
   }

@@ -27,16 +27,17 @@ class Lookout {
   // Work has come.
   void Arrived() { arrivals_.fetch_add(1, std::memory_order_release); }
 
-  // Has whoever looks call `task`, and returns when it has; false where nobody looks, or is busy with another's. Work
-  // that comes meanwhile waits for it, so it is to be short: one task at most for each piece of work. Any thread, but
-  // not from within a task. The task must not throw, nor wait for what needs an executor, or a lock that the caller
-  // holds.
+  // Has whoever looks call `task`, and returns when it has; false where nobody looks, takes none, or is busy with
+  // another's. Work that comes meanwhile waits for it, so it is to be short: one task at most for each piece of work.
+  // Any thread, but not from within a task. The task must not throw, nor wait for what needs an executor, or a lock
+  // that the caller holds.
   bool Hand(absl::FunctionRef<void()> task);
 
   // Whether the caller is to look, now that there is no work; then it must. REQUIRES: no work comes meanwhile.
   bool Begin();
-  // Returns when work comes, or `longest` later, by the real time: what it saves is a thread's wake-up.
-  void Look();
+  // Returns when work comes, or `longest` later, by the real time: what it saves is a thread's wake-up. Takes tasks if
+  // asked to: where many bring work at once they are better called side by side.
+  void Look(bool take_tasks);
   // After a look, once the caller holds the lock under which it takes what has come: until then nobody else is to be
   // woken for it.
   void End() { looking_.store(false, std::memory_order_release); }

@@ -13,12 +13,13 @@ namespace {
 
 // Ends before anybody would wait for it, or never.
 constexpr absl::Duration kShort = absl::Microseconds(1), kForever = absl::Hours(1);
+constexpr bool kTakesTasks = true;
 
 TEST(LookoutTest, EndsWhenWorkComes) {
   Lookout lookout(kForever);
   lookout.Arrived();  // earlier
   ASSERT_TRUE(lookout.Begin());
-  std::thread looker([&] { lookout.Look(); });
+  std::thread looker([&] { lookout.Look(kTakesTasks); });
   lookout.Arrived();
   looker.join();
   EXPECT_TRUE(lookout.looking()) << "it has not taken what came yet";
@@ -30,7 +31,7 @@ TEST(LookoutTest, SeesWhatCameBeforeTheFirstLook) {
   Lookout lookout(kForever);
   ASSERT_TRUE(lookout.Begin());
   lookout.Arrived();
-  lookout.Look();
+  lookout.Look(kTakesTasks);
 }
 
 TEST(LookoutTest, OneLooksAtATime) {
@@ -38,7 +39,7 @@ TEST(LookoutTest, OneLooksAtATime) {
   ASSERT_TRUE(lookout.Begin());
   EXPECT_FALSE(lookout.Begin());
   lookout.Arrived();
-  lookout.Look();
+  lookout.Look(kTakesTasks);
   lookout.End();
   EXPECT_TRUE(lookout.Begin());
 }
@@ -55,7 +56,7 @@ TEST(LookoutTest, WhoLooksCallsWhatIsHandedOver) {
   std::thread::id looks, called;
   std::thread looker([&] {
     looks = std::this_thread::get_id();
-    lookout.Look();
+    lookout.Look(kTakesTasks);
   });
   int calls = 0;
   while (!lookout.Hand([&] { ++calls; })) std::this_thread::yield();
@@ -75,15 +76,21 @@ TEST(LookoutTest, NobodyCallsWhereNobodyLooks) {
   EXPECT_FALSE(lookout.Hand(fail));
   ASSERT_TRUE(lookout.Begin());
   EXPECT_FALSE(lookout.Hand(fail)) << "it does not look yet";
-  lookout.Look();
+  lookout.Look(kTakesTasks);
   EXPECT_FALSE(lookout.Hand(fail)) << "it does not look any more";
   lookout.End();
+  Lookout busy(kForever);
+  ASSERT_TRUE(busy.Begin());
+  std::thread looker([&] { busy.Look(/*take_tasks=*/false); });
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(busy.Hand(fail)) << "it takes none";
+  busy.Arrived();
+  looker.join();
 }
 
 TEST(LookoutTest, WorkWaitsForOneTaskAtMost) {
   Lookout lookout(kForever);
   ASSERT_TRUE(lookout.Begin());
-  std::thread looker([&] { lookout.Look(); });
+  std::thread looker([&] { lookout.Look(kTakesTasks); });
   const auto fail = [] { ADD_FAILURE() << "called"; };
   bool brought = false;
   while (!lookout.Hand([&] {
@@ -104,7 +111,7 @@ TEST(LookoutTest, ALookThatWasOfUseIsNoMiss) {
     ASSERT_TRUE(lookout.Begin()) << handed;
     std::atomic<bool> over = false;
     std::thread looker([&] {
-      lookout.Look();
+      lookout.Look(kTakesTasks);
       over = true;
     });
     bool taken = false;
@@ -137,7 +144,7 @@ TEST(LookoutTest, WhatIsHandedOverIsCalledOnceHoweverTheLookEnds) {
   }
   while (left > 0) {
     if (!lookout.Begin()) continue;
-    lookout.Look();
+    lookout.Look(kTakesTasks);
     lookout.End();
   }
   for (std::thread& thread : threads) thread.join();
@@ -148,14 +155,14 @@ TEST(LookoutTest, RestsWhereNothingComes) {
   Lookout lookout(kShort);
   for (int miss = 0; miss < Lookout::kMisses; ++miss) {
     ASSERT_TRUE(lookout.Begin()) << miss;
-    lookout.Look();
+    lookout.Look(kTakesTasks);
     lookout.End();
   }
   for (int rest = 0; rest < Lookout::kRests; ++rest) ASSERT_FALSE(lookout.Begin()) << rest;
   EXPECT_FALSE(lookout.looking());
   ASSERT_TRUE(lookout.Begin());
   lookout.Arrived();
-  lookout.Look();
+  lookout.Look(kTakesTasks);
   lookout.End();
   EXPECT_TRUE(lookout.Begin()) << "work came: no miss";
 }

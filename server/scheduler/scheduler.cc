@@ -118,11 +118,13 @@ std::vector<JobPtr> Scheduler::TakeBatch() {
 }
 
 bool Scheduler::LookOut() {
+  bool lone;
   {
     absl::MutexLock lock(&mutex_);
     if (!queue_.empty() || !refusal_.ok() || !lookout_.Begin()) return false;
+    lone = lone_jobs_ >= kLoneJobs;
   }
-  lookout_.Look();
+  lookout_.Look(/*take_tasks=*/lone);
   return true;
 }
 
@@ -140,6 +142,7 @@ std::optional<FairQueue::Batch> Scheduler::NextBatch() {
                                         .sequences = options_.max_batch_sequences},
                                        now, consecutive_large_ >= options_.max_consecutive_large);
   if (!batch.jobs.empty()) {
+    lone_jobs_ = batch.jobs.size() == 1 ? std::min(lone_jobs_ + 1, kLoneJobs) : 0;
     consecutive_large_ = batch.large ? consecutive_large_ + 1 : 0;
     more_until_ = batch.jobs.size() > 1 ? now + options_.batch_delay : absl::InfinitePast();
     pace_.Start(static_cast<double>(batch.cost), now);

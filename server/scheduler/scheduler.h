@@ -61,6 +61,8 @@ class Scheduler {
  public:
   // Batches of light work that run at a time: one copies in or answers while the other computes.
   static constexpr int kLightBatches = 2;
+  // Batches of one job in a row that tell a lone caller.
+  static constexpr int kLoneJobs = 16;
 
   // `clock` outlives the scheduler. REQUIRES: Validate(options).ok().
   Scheduler(const SchedulerOptions& options, Clock* clock);
@@ -87,8 +89,9 @@ class Scheduler {
   // Jobs whose deadline has passed are finished with DEADLINE_EXCEEDED instead.
   std::vector<JobPtr> TakeBatch();
 
-  // Has an executor that looks for work call `task`, and returns when it has; false where none takes it. For what is
-  // short and usually brings a job. See Lookout::Hand for what it may do.
+  // Has an executor that looks for work call `task`, and returns when it has; false where none takes it. One does only
+  // after kLoneJobs batches of one job in a row: the messages of many callers are better handled side by side. For what
+  // is short and usually brings a job. See Lookout::Hand for what it may do.
   bool HandToLookout(absl::FunctionRef<void()> task) { return lookout_.Hand(task); }
 
   // Finishes overdue jobs with DEADLINE_EXCEEDED, a bounded number of them. Returns when to call again at the latest:
@@ -149,6 +152,7 @@ class Scheduler {
   Pace pace_ ABSL_GUARDED_BY(mutex_);
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);  // not OK: closed
   int consecutive_large_ ABSL_GUARDED_BY(mutex_) = 0;
+  int lone_jobs_ ABSL_GUARDED_BY(mutex_) = 0;  // batches of one job in a row
   absl::Time more_until_ ABSL_GUARDED_BY(mutex_) =
       absl::InfinitePast();  // the last batch had several jobs; see HoldBack
 };

@@ -42,13 +42,13 @@ ExtendStream::ExtendStream(const SequenceEnvironment& environment, StreamRegistr
 
 absl::Status ExtendStream::HandleMessage(grpc::ByteBuffer* bytes) {
   absl::Status status;
-  const auto handle = [&] { status = Decode(*bytes); };
+  const auto handle = [&] { status = Dispatch(*bytes); };
   Scheduler& scheduler = attend_.scheduler->of(last_device_);
   if (bytes->Length() > kMostHandedBytes || !scheduler.HandToLookout(handle)) handle();
   return status;
 }
 
-absl::Status ExtendStream::Decode(const grpc::ByteBuffer& bytes) {
+absl::Status ExtendStream::Dispatch(const grpc::ByteBuffer& bytes) {
   const absl::StatusOr<wire::DecodedExtendStreamRequest> message = wire::DecodeExtendStreamRequest(bytes);
   if (!message.ok()) return message.status();
   const ExtendJobPtr open = FindJob(message->id);

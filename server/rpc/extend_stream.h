@@ -59,7 +59,7 @@ class ExtendStream final : public CallStream {
   bool ReadyToEnd() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.empty(); }
 
   // HandleMessage, on its thread or on one for which that waits: the handler's is still one thread's at a time.
-  absl::Status Decode(const grpc::ByteBuffer& message);
+  absl::Status Dispatch(const grpc::ByteBuffer& message);
   void OpenCall(const wire::DecodedExtendStreamRequest& message, int64_t message_bytes);
   // Answers a call that never came to be, and counts it.
   void Refuse(uint64_t id, const absl::Status& status);

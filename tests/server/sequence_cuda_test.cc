@@ -123,7 +123,8 @@ TEST_F(SequenceCudaTest, StepsAreAsDefinedOnEveryDevice) {
   }
 }
 
-// Slots that look out handle messages; here one of each GPU does so nearly always.
+// Slots that look out handle a lone caller's messages: the first's here, whose steps are of one sequence, so that none
+// shares a batch, and none of the others' while they share batches.
 TEST_F(SequenceCudaTest, StreamedStepsAreAsDefinedWhoeverHandlesThem) {
   ASSERT_TRUE(Start({Profile("first"), Profile("second")}, /*with_pages=*/true, absl::Seconds(1)).ok());
   const auto step = [this](const CacheProfile& profile, uint64_t seed) {

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/paged_backend.h"
+#include "kernels/cpu/sequence_accuracy.h"
 #include "kernels/reference/paged_reference.h"
 #include "kernels/standard/standard.h"
 #include "kernels/testing/accuracy.h"
@@ -18,9 +19,6 @@
 
 namespace tessera {
 namespace {
-
-// Beside twice the standard's error, as in forward_accuracy_test.
-double Tolerance(DType dtype) { return dtype == DType::kFloat32 ? 1e-6 : 1e-5; }
 
 class PagedAccuracyTest : public ::testing::Test {
  protected:
@@ -50,21 +48,10 @@ class PagedAccuracyTest : public ::testing::Test {
       const absl::Status status = paged_->Extend(batch.params(), batch.Views(), nullptr, nullptr);
       ASSERT_TRUE(status.ok()) << status;
       EXPECT_TRUE(batch.PagesAreAsExpected());
-      for (size_t i = 0; i < batch.size(); ++i) ExpectWithin(standard[i], expected[i], attention, contiguous[i]);
+      for (size_t i = 0; i < batch.size(); ++i)
+        ExpectSequenceAccurate(standard[i], expected[i], attention, contiguous[i]);
     }
     hwy::SetSupportedTargetsForTest(0);
-  }
-
-  static void ExpectWithin(const Deviation& standard, const ReferenceOutput& expected, const AttentionParams& params,
-                           const TestSequence& sequence) {
-    SCOPED_TRACE(::testing::Message() << sequence.lengths.q_len << "x" << sequence.lengths.kv_len);
-    const Deviation actual = DeviationFrom(expected, params, sequence);
-    EXPECT_LE(actual.o, 2 * standard.o + Tolerance(params.dtype));
-    EXPECT_LE(actual.lse, 2 * standard.lse + 1e-6);
-    EXPECT_TRUE(sequence.o.PaddingIsPoison()) << "wrote outside of o";
-    EXPECT_TRUE(sequence.lse.PaddingIsPoison()) << "wrote outside of lse";
-    EXPECT_FALSE(sequence.o.AnyElementIsPoison()) << "left a row of o unwritten";
-    EXPECT_FALSE(sequence.lse.AnyElementIsPoison()) << "left a row of lse unwritten";
   }
 
   std::unique_ptr<PagedAttentionBackend> paged_ = MakeCpuPagedBackend(2);

@@ -202,7 +202,8 @@ absl::Status ValidateConfig(const ServerConfig& config) {
            CheckDuration("min_ping_interval", config.min_ping_interval, absl::ZeroDuration(), kLongestForGrpc),
            CheckDuration("keepalive", config.keepalive, absl::Seconds(1), kLongestForGrpc),
            CheckDuration("handshake_timeout", config.handshake_timeout, absl::Milliseconds(100), kLongestForGrpc),
-           CheckNotNegative("drain_grace", config.drain_grace),
+           // Who stops a server wants it to end.
+           CheckDuration("drain_grace", config.drain_grace, absl::ZeroDuration(), absl::Hours(24)),
            CheckNotNegative("drain_timeout", config.drain_timeout),
        }) {
     if (!status.ok()) return status;

@@ -69,7 +69,8 @@ struct ServerConfig {
   // What a connection has for its handshakes, TLS's and HTTP/2's; until then anybody can hold it.
   absl::Duration handshake_timeout = absl::Seconds(10);
 
-  // On SIGTERM: still admitting for drain_grace, then finishing what was admitted for at most drain_timeout.
+  // On SIGTERM: still admitting for drain_grace, a day at most, then finishing what was admitted for at most
+  // drain_timeout.
   absl::Duration drain_grace = absl::Seconds(5);
   absl::Duration drain_timeout = absl::Seconds(30);
 };

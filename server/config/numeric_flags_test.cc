@@ -71,7 +71,7 @@ const std::vector<Row>& Table() {
       {"min_ping_interval", {"0", "576h"}, {"577h", "inf"}},
       {"keepalive", {"1s", "576h"}, {"0", "999ms", "577h", "inf"}},
       {"handshake_timeout", {"100ms", "576h"}, {"0", "99ms", "577h", "inf"}},
-      {"drain_grace", {"0", "inf"}, {}},
+      {"drain_grace", {"0", "24h"}, {"24h1ns", "inf"}},
       {"drain_timeout", {"0", "inf"}, {}},
   };
   return *table;

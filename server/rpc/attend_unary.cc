@@ -5,28 +5,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "proto/wire/attend_decode.h"
 #include "proto/wire/attend_encode.h"
 #include "server/rpc/attend_header.h"
 #include "server/rpc/make_job.h"
+#include "server/rpc/payload_sizes.h"
 #include "server/rpc/status.h"
 
 namespace tessera {
 namespace {
-
-absl::Status CheckPayload(const char* field, size_t received, int64_t expected) {
-  if (received == static_cast<size_t>(expected)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", received, " bytes, the header's shape needs ", expected));
-}
-
-absl::Status CheckPayloads(const wire::DecodedAttendRequest& request, const AttendShape& shape) {
-  absl::Status status = CheckPayload("q", request.q.size(), shape.q_bytes);
-  if (status.ok()) status = CheckPayload("k", request.k.size(), shape.kv_bytes);
-  if (status.ok()) status = CheckPayload("v", request.v.size(), shape.kv_bytes);
-  return status;
-}
 
 grpc::ByteBuffer EncodeAnswer(const std::shared_ptr<AttendJob>& job) {
   const AttendShape& shape = job->shape();
@@ -64,7 +52,7 @@ absl::StatusOr<AttendUnary::Admitted> AttendUnary::Admit(const grpc::ByteBuffer&
   absl::StatusOr<AttendSpec> spec = ToAttendSpec(*message->header, environment_.limits.request);
   if (!spec.ok()) return spec.status();
   if (absl::Status fits = CheckUnaryAnswer(spec->shape); !fits.ok()) return fits;
-  if (absl::Status sizes = CheckPayloads(*message, spec->shape); !sizes.ok()) return sizes;
+  if (absl::Status sizes = CheckPayloadSizes(*message, spec->shape); !sizes.ok()) return sizes;
   if (deadline <= environment_.clock->Now()) {
     return absl::DeadlineExceededError("the deadline passed before the call was received");
   }

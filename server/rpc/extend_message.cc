@@ -10,22 +10,11 @@
 #include "absl/types/span.h"
 #include "proto/wire/attend_encode.h"
 #include "server/rpc/extend_header.h"
+#include "server/rpc/payload_sizes.h"
 #include "server/rpc/queue_extend.h"
 
 namespace tessera {
 namespace {
-
-absl::Status CheckPayload(const char* field, size_t received, int64_t expected) {
-  if (received == static_cast<size_t>(expected)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", received, " bytes, the header's shape needs ", expected));
-}
-
-absl::Status CheckPayloads(const wire::DecodedExtendRequest& message, const ExtendShape& shape) {
-  absl::Status status = CheckPayload("q", message.q.size(), shape.q_bytes);
-  if (status.ok()) status = CheckPayload("k", message.k.size(), shape.kv_bytes);
-  if (status.ok()) status = CheckPayload("v", message.v.size(), shape.kv_bytes);
-  return status;
-}
 
 // An answer must fit into one message.
 absl::Status CheckAnswer(const ExtendShape& shape) {
@@ -42,7 +31,7 @@ absl::StatusOr<ExtendSpec> ReadSpec(const SequenceEnvironment& environment, cons
   absl::StatusOr<ExtendSpec> spec = ToExtendSpec(*message.header, environment);
   if (!spec.ok()) return spec.status();
   if (absl::Status fits = CheckAnswer(spec->shape); !fits.ok()) return fits;
-  if (absl::Status sizes = CheckPayloads(message, spec->shape); !sizes.ok()) return sizes;
+  if (absl::Status sizes = CheckPayloadSizes(message, spec->shape); !sizes.ok()) return sizes;
   return spec;
 }
 

@@ -222,6 +222,24 @@ TEST_F(SequenceTest, WhoMeetsAMoveThatFailsMayComeAgain) {
   server.AwaitIdle();
 }
 
+// As before, but the device is lost by it.
+TEST_F(SequenceTest, WhoMeetsAMoveThatLosesTheDeviceHearsThatItIsLost) {
+  CacheProfile profile = Profile(/*pages=*/4);
+  profile.host_pages = 4;
+  TestServer server("copy_in@2=hang; run@2=sticky", Config(profile));
+  SequenceClient client = Client(server);
+  KnownSequence idle = client.Create(), wants = client.Create();
+  ASSERT_LT(client.Extend({{&idle, 0, 20, 20}}), kTolerance);
+  ExtendCall moves(client.stub(), client.Request({{&wants, 0, 16, 16}}), "a");
+  server.device().AwaitBatch(2);
+  ExtendCall waits(client.stub(), client.Request({{&idle}}), "a");
+  server.AwaitMetric("tessera_turn_requests", 2);
+  server.device().Release(2);
+  for (ExtendCall* call : {&moves, &waits}) {
+    EXPECT_EQ(call->Await().error_code(), grpc::StatusCode::UNAVAILABLE) << call->Await().error_message();
+  }
+}
+
 TEST_F(SequenceTest, TruncateRollsBack) {
   TestServer server("", Config());
   SequenceClient client = Client(server);

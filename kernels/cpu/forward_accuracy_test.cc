@@ -9,10 +9,10 @@
 #include "gtest/gtest.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/sequence_accuracy.h"
 #include "kernels/standard/standard.h"
 #include "kernels/testing/accuracy.h"
 #include "kernels/testing/random_batch.h"
+#include "kernels/testing/sequence_accuracy.h"
 #include "tests/random/seed.h"
 
 namespace tessera {

@@ -10,11 +10,11 @@
 #include "gtest/gtest.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/paged_backend.h"
-#include "kernels/cpu/sequence_accuracy.h"
 #include "kernels/reference/paged_reference.h"
 #include "kernels/standard/standard.h"
 #include "kernels/testing/accuracy.h"
 #include "kernels/testing/paged_batch.h"
+#include "kernels/testing/sequence_accuracy.h"
 #include "tests/random/seed.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
-// What the accuracy tests of this folder expect of one sequence's outputs.
-#ifndef TESSERA_KERNELS_CPU_SEQUENCE_ACCURACY_H_
-#define TESSERA_KERNELS_CPU_SEQUENCE_ACCURACY_H_
+// What accuracy tests expect of one sequence's outputs.
+#ifndef TESSERA_KERNELS_TESTING_SEQUENCE_ACCURACY_H_
+#define TESSERA_KERNELS_TESTING_SEQUENCE_ACCURACY_H_
 
 #include "gtest/gtest.h"
 #include "kernels/testing/accuracy.h"
@@ -25,4 +25,4 @@ inline void ExpectSequenceAccurate(const Deviation& standard, const ReferenceOut
 
 }  // namespace tessera
 
-#endif  // TESSERA_KERNELS_CPU_SEQUENCE_ACCURACY_H_
+#endif  // TESSERA_KERNELS_TESTING_SEQUENCE_ACCURACY_H_

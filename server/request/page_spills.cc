@@ -25,7 +25,7 @@ bool PageSpills::Await(const ExtendJob& call, int64_t missing, const EnqueueFn& 
       }
       ready.swap(waiting_);  // who came meanwhile and took this for a move
     }
-    for (const RetryFn& other : ready) other(absl::OkStatus());
+    for (const RetryFn& other : ready) other();
     return false;
   }
   {
@@ -33,21 +33,20 @@ bool PageSpills::Await(const ExtendJob& call, int64_t missing, const EnqueueFn& 
     waiting_.push_back(std::move(retry));
   }
   // The job keeps the cache.
-  const auto job =
-      ExtendJob::OfCopies(call.shared_cache(), *std::move(step), call.traits().tenant, call.traits().priority,
-                          [this](const absl::Status& moved, Job::State) { Ended(moved); });
+  const auto job = ExtendJob::OfCopies(call.shared_cache(), *std::move(step), call.traits().tenant,
+                                       call.traits().priority, [this](const absl::Status&, Job::State) { Ended(); });
   if (const absl::Status queued = enqueue(job); !queued.ok()) job->Finish(queued);
   return true;
 }
 
-void PageSpills::Ended(const absl::Status& moved) {
+void PageSpills::Ended() {
   std::vector<RetryFn> ready;
   {
     absl::MutexLock lock(&mutex_);
     --under_way_;
     ready.swap(waiting_);
   }
-  for (const RetryFn& retry : ready) retry(moved);
+  for (const RetryFn& retry : ready) retry();
 }
 
 }  // namespace tessera

@@ -20,8 +20,7 @@ class PageSpills {
  public:
   // Scheduler::Enqueue.
   using EnqueueFn = std::function<absl::Status(const std::shared_ptr<ExtendJob>&)>;
-  // How the move ended that was waited for.
-  using RetryFn = std::function<void(const absl::Status& moved)>;
+  using RetryFn = std::function<void()>;
 
   // Has `missing` pages (0: none), or as many as can, moved to the host for a call of the cache, and `retry` called
   // when that or another such move has ended, well or not: on the thread that ended it, with no lock held; possibly
@@ -29,7 +28,7 @@ class PageSpills {
   bool Await(const ExtendJob& call, int64_t missing, const EnqueueFn& enqueue, RetryFn retry);
 
  private:
-  void Ended(const absl::Status& moved);
+  void Ended();
 
   absl::Mutex mutex_;
   int under_way_ ABSL_GUARDED_BY(mutex_) = 0;

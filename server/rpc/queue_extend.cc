@@ -36,21 +36,20 @@ void Begin(const SequenceEnvironment& environment, const ExtendJobPtr& job, Sequ
     const auto enqueue = [&environment](const ExtendJobPtr& copies) {
       return environment.attend.scheduler->Enqueue(copies);
     };
-    const auto retry = [&environment, waits = std::weak_ptr<ExtendJob>(job), kept](int left,
-                                                                                   const absl::Status& moved) {
+    const auto retry = [&environment, waits = std::weak_ptr<ExtendJob>(job), kept](int left) {
       const ExtendJobPtr again = waits.lock();
-      if (again == nullptr || again->state() == Job::State::kDone) return;
-      // The device is lost or takes nothing more: there will be no other move.
-      if (absl::IsUnavailable(moved)) return Refuse(environment, again, moved);
-      Begin(environment, again, std::move(*kept), left);
+      if (again != nullptr && again->state() != Job::State::kDone) Begin(environment, again, std::move(*kept), left);
     };
     const bool moving = absl::IsAborted(step.status());  // turns leave nothing else that could be in the way
     if (spills > 0 && (missing > 0 || moving)) {
       // Waiting for the end of others' moves is no move of its own.
       const int left = moving ? spills : spills - 1;
-      const auto with_left = [retry, left](const absl::Status& moved) { retry(left, moved); };
-      if (job->cache().spills().Await(*job, missing, enqueue, with_left)) return;
-      if (moving) return retry(spills - 1, absl::OkStatus());  // it has ended meanwhile
+      if (job->cache().spills().Await(*job, missing, enqueue, [retry, left] { retry(left); })) return;
+      if (moving) return retry(spills - 1);  // it has ended meanwhile
+    }
+    // Pages do not come free on a device that is lost.
+    if (absl::Status refusal = environment.attend.scheduler->Refusal(*job); !refusal.ok()) {
+      return Refuse(environment, job, refusal);
     }
     // A move that has failed is in the way until its device has let go of the pages.
     const absl::Status refusal =

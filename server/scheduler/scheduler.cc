@@ -215,9 +215,9 @@ bool Scheduler::Drain(absl::Time deadline) {
   return clock_->AwaitWithDeadline(&mutex_, absl::Condition(this, &Scheduler::Drained), deadline);
 }
 
-bool Scheduler::closed() const {
+absl::Status Scheduler::refusal() const {
   absl::MutexLock lock(&mutex_);
-  return !refusal_.ok();
+  return refusal_;
 }
 
 double Scheduler::outstanding_cost() const {

@@ -110,7 +110,9 @@ class Scheduler {
   // Waits until nothing waits or runs, or the deadline passes; returns whether it drained.
   bool Drain(absl::Time deadline);
 
-  bool closed() const;
+  bool closed() const { return !refusal().ok(); }
+  // What new jobs are refused with; OK until it is closed.
+  absl::Status refusal() const;
 
   // Estimated work that waits or runs.
   double outstanding_cost() const;

@@ -49,6 +49,8 @@ void SchedulerGroup::Forget(const Job& job) {
   if (Scheduler* const scheduler = job.scheduler_.load(); scheduler != nullptr) scheduler->Forget(job);
 }
 
+absl::Status SchedulerGroup::Refusal(const Job& job) const { return job.scheduler_.load()->refusal(); }
+
 void SchedulerGroup::Close(const absl::Status& refusal) {
   for (const auto& scheduler : schedulers_) scheduler->Close(refusal);
 }

@@ -31,6 +31,8 @@ class SchedulerGroup {
   absl::Status Expect(const JobPtr& job);
   // As Scheduler::Forget.
   void Forget(const Job& job);
+  // As Scheduler::refusal, of the job's. REQUIRES: it has been expected or enqueued.
+  absl::Status Refusal(const Job& job) const;
 
   // Of all devices.
   void Close(const absl::Status& refusal = absl::UnavailableError("the server is draining"));

@@ -276,6 +276,7 @@ int Main(int argc, char** argv) {
   if (!paged.ok() || !standard.ok()) {
     return std::fprintf(stderr, "%s %s\n", paged.status().ToString().c_str(), standard.status().ToString().c_str()), 2;
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // whoever stops it sees how far it came
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   std::mt19937_64 random(seed);
   std::vector<PagedCase> cases;
@@ -289,11 +290,16 @@ int Main(int argc, char** argv) {
     if (++failures <= 40) std::printf("FAIL %s: %s\n", name.c_str(), fault.c_str());
   };
   std::vector<PreparedCase> prepared = PrepareAll(cases);
+  std::printf("%zu cases prepared\n", cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
     report(Describe(cases[i]), Compare(**paged, **standard, prepared[i], &worst));
   }
   const std::vector<PagedProperty> properties = small ? std::vector<PagedProperty>{} : PagedProperties();
-  for (const PagedProperty& property : properties) report(property.name, property.check(**paged, random));
+  std::printf("%zu cases compared\n", cases.size());
+  for (const PagedProperty& property : properties) {
+    report(property.name, property.check(**paged, random));
+    std::printf("looked whether %s\n", property.name.c_str());
+  }
   std::printf("%s: %zu cases and %zu properties, %d failed, largest error / bound %.3f\n",
               failures ? "FAILED" : "PASSED", cases.size(), properties.size(), failures, worst);
   return failures ? 1 : 0;

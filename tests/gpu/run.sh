@@ -46,13 +46,13 @@ echo "$(date -u +%F), commit $commit, $(nvidia-smi --query-gpu=name,driver_versi
   head -n 1 | sed 's/, /, driver /')" | tee "$out/machine.txt"
 
 # Runs the given command lines beside each other, each into a log of $out (their first word), and prints the logs; fails
-# where one of them fails. A kernel that hangs must not hold the machine: each has 150 s.
+# where one of them fails. A kernel that hangs must not hold the machine: each has 240 s.
 together() {
   local line name failed=0 pids=()
   for line in "$@"; do
     name=${line%% *}
     # shellcheck disable=SC2086
-    timeout 150 ${line#* } >"$out/$name.log" 2>&1 &
+    timeout 240 ${line#* } >"$out/$name.log" 2>&1 &
     pids+=($!)
   done
   for line in "$@"; do

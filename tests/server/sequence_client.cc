@@ -8,10 +8,13 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "kernels/float8.h"
 #include "kernels/reference/reference.h"
 #include "tests/server/attend_messages.h"
+#include "tests/server/await.h"
 
 namespace tessera::testing {
 namespace {
@@ -85,6 +88,10 @@ void SequenceClient::Prepare(grpc::ClientContext& context) const {
 grpc::Status SequenceClient::Create(uint32_t count, v1::CreateSequencesResponse* response) {
   grpc::ClientContext context;
   Prepare(context);
+  // Often a channel's first call, and gRPC 1.51 at times takes an errno that something else has left ("No such file or
+  // directory") for one of connect().
+  context.set_wait_for_ready(true);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kLongestWait));
   v1::CreateSequencesRequest request;
   request.set_profile(profile_.name);
   request.set_count(count);
@@ -94,7 +101,10 @@ grpc::Status SequenceClient::Create(uint32_t count, v1::CreateSequencesResponse*
 KnownSequence SequenceClient::Create() {
   v1::CreateSequencesResponse response;
   const grpc::Status status = Create(1, &response);
-  ABSL_RAW_CHECK(status.ok() && response.sequences_size() == 1, "no sequence");
+  if (!status.ok() || response.sequences_size() != 1) {
+    ABSL_RAW_LOG(FATAL, "%s has no sequence: code %d, %s", tenant_.c_str(), status.error_code(),
+                 status.error_message().c_str());
+  }
   const auto layers = static_cast<size_t>(profile_.layers);
   return {.handle = response.sequences(0),
           .k = std::vector<std::vector<float>>(layers),

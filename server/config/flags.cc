@@ -113,8 +113,10 @@ ABSL_FLAG(int64_t, light_cost, kDefaults.scheduler.light_cost,
           "Estimated work below which waiting calls collect while two such batches run; 0: they never do");
 ABSL_FLAG(absl::Duration, batch_delay, kDefaults.scheduler.batch_delay,
           "How long a small batch may be held back while calls come fast");
-ABSL_FLAG(absl::Duration, slot_lookout, kDefaults.scheduler.lookout,
-          "How long a GPU's slot looks for the next call before its thread sleeps; 0: not at all");
+ABSL_FLAG(
+    absl::Duration, slot_lookout, kDefaults.scheduler.lookout,
+    "How long a GPU's slot looks for the next call, and what reads a lone caller's messages stays awake for the next; "
+    "0: not at all");
 ABSL_FLAG(int64_t, fair_quantum, kDefaults.scheduler.fair_quantum,
           "Estimated work that a tenant may have done before the next one's turn");
 ABSL_FLAG(int64_t, large_cost, kDefaults.scheduler.large_cost, "Estimated work from which on a call is large");
@@ -139,7 +141,7 @@ ABSL_FLAG(absl::Duration, handshake_timeout, kDefaults.handshake_timeout,
           "How long a new connection may take for its handshakes, TLS's and HTTP/2's");
 
 ABSL_FLAG(absl::Duration, drain_grace, kDefaults.drain_grace,
-          "After SIGTERM: how long calls are still admitted while health says NOT_SERVING");
+          "After SIGTERM: how long calls are still admitted while health says NOT_SERVING, at most 24h");
 ABSL_FLAG(absl::Duration, drain_timeout, kDefaults.drain_timeout,
           "After the grace: how long admitted calls may take to end");
 

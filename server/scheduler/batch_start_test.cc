@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "server/clock/fake_clock.h"
+#include "server/scheduler/awake_readers.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/scheduler_test_job.h"
 
@@ -268,6 +269,60 @@ TEST(SchedulerLookoutTest, WhereThereAreManyJobsNobodyIsHandedWhatBringsThem) {
   }
   ASSERT_TRUE(scheduler.Enqueue(MakeTestJob({})).ok());
   executor.join();
+}
+
+TEST(SchedulerLookoutTest, ReadersStayAwakeForALoneCaller) {
+  FakeClock clock;
+  const SchedulerOptions options = {.lookout = absl::Seconds(1)};
+  Scheduler lone(options, &clock);
+  KeepReadersAwake(absl::ZeroDuration());
+  RunLoneJobs(Scheduler::kLoneJobs - 1, &lone);
+  EXPECT_FALSE(ReadersStayAwake());
+  RunLoneJobs(1, &lone);
+  EXPECT_TRUE(ReadersStayAwake());
+
+  // One that comes more seldom than readers would stay awake for.
+  for (int job = 0; job < 3; ++job) {
+    KeepReadersAwake(absl::ZeroDuration());
+    clock.Advance(options.lookout + absl::Milliseconds(1));
+    RunLoneJobs(1, &lone);
+    EXPECT_FALSE(ReadersStayAwake());
+  }
+  RunLoneJobs(1, &lone);
+  EXPECT_TRUE(ReadersStayAwake());
+
+  // Its answer is there before the batch is over: once does not count for much.
+  ASSERT_TRUE(lone.Enqueue(MakeTestJob({})).ok());
+  ASSERT_EQ(lone.TakeBatch().size(), 1u);
+  KeepReadersAwake(absl::ZeroDuration());
+  RunLoneJobs(1, &lone);
+  lone.BatchDone();
+  EXPECT_FALSE(ReadersStayAwake());
+  RunLoneJobs(Scheduler::kLoneJobsLost, &lone);
+  EXPECT_TRUE(ReadersStayAwake());
+
+  // Two callers: each job alone in its batch, but while another runs.
+  KeepReadersAwake(absl::ZeroDuration());
+  Scheduler two(options, &clock);
+  ASSERT_TRUE(two.Enqueue(MakeTestJob({})).ok());
+  ASSERT_EQ(two.TakeBatch().size(), 1u);
+  RunLoneJobs(2 * Scheduler::kLoneJobs, &two);
+  EXPECT_FALSE(ReadersStayAwake());
+
+  // Many: each job alone in its batch, but others wait.
+  SchedulerOptions one_by_one = options;
+  one_by_one.max_batch_jobs = 1;
+  Scheduler many(one_by_one, &clock);
+  for (int job = 0; job <= 2 * Scheduler::kLoneJobs; ++job) ASSERT_TRUE(many.Enqueue(MakeTestJob({})).ok());
+  for (int job = 0; job < 2 * Scheduler::kLoneJobs; ++job) {
+    ASSERT_EQ(many.TakeBatch().size(), 1u);
+    many.BatchDone();
+  }
+  EXPECT_FALSE(ReadersStayAwake());
+
+  Scheduler does_not_look({}, &clock);
+  RunLoneJobs(2 * Scheduler::kLoneJobs, &does_not_look);
+  EXPECT_FALSE(ReadersStayAwake());
 }
 
 TEST(SchedulerLookoutTest, NoJobIsLeftToASleeperThatNobodyWakes) {

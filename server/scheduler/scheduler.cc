@@ -5,6 +5,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
+#include "server/scheduler/awake_readers.h"
 
 namespace tessera {
 namespace {
@@ -122,7 +123,7 @@ bool Scheduler::LookOut() {
   {
     absl::MutexLock lock(&mutex_);
     if (!queue_.empty() || !refusal_.ok() || !lookout_.Begin()) return false;
-    lone = lone_jobs_ >= kLoneJobs;
+    lone = LoneCaller();
   }
   lookout_.Look(/*take_tasks=*/lone);
   return true;
@@ -142,12 +143,25 @@ std::optional<FairQueue::Batch> Scheduler::NextBatch() {
                                         .sequences = options_.max_batch_sequences},
                                        now, consecutive_large_ >= options_.max_consecutive_large);
   if (!batch.jobs.empty()) {
-    lone_jobs_ = batch.jobs.size() == 1 ? std::min(lone_jobs_ + 1, kLoneJobs) : 0;
+    CountLoneJobs(batch, now);
     consecutive_large_ = batch.large ? consecutive_large_ + 1 : 0;
     more_until_ = batch.jobs.size() > 1 ? now + options_.batch_delay : absl::InfinitePast();
     pace_.Start(static_cast<double>(batch.cost), now);
   }
   return batch;
+}
+
+void Scheduler::CountLoneJobs(const FairQueue::Batch& batch, absl::Time now) {
+  if (batch.jobs.size() > 1 || !queue_.empty()) {
+    lone_jobs_ = 0;
+  } else if (pace_.running() > 0) {
+    lone_jobs_ = std::max(lone_jobs_ - kLoneJobsLost, 0);
+  } else {
+    lone_jobs_ = std::min(lone_jobs_ + 1, kLoneJobs);
+  }
+  // Of callers who come more seldom nothing would be seen before readers sleep again.
+  if (LoneCaller() && now - last_start_ <= options_.lookout) KeepReadersAwake(options_.lookout);
+  last_start_ = now;
 }
 
 bool Scheduler::LightWorkCollects() const {

@@ -47,8 +47,9 @@ struct SchedulerOptions {
   int64_t max_batch_sequences = 16384;    // a single job above this, or the two above, still runs, alone
   int64_t light_cost = int64_t{1} << 29;  // what waits, or a batch that runs, is light below it; 0: nothing is
   absl::Duration batch_delay = absl::ZeroDuration();
-  absl::Duration lookout = absl::ZeroDuration();  // how long an executor looks for work before it sleeps; 0: not at all
-  int64_t fair_quantum = int64_t{1} << 27;        // cost that a tenant may spend before the next one's turn
+  // How long an executor looks for work before it sleeps, and readers stay awake for a lone caller; 0: not at all.
+  absl::Duration lookout = absl::ZeroDuration();
+  int64_t fair_quantum = int64_t{1} << 27;  // cost that a tenant may spend before the next one's turn
   int64_t large_cost = int64_t{1} << 34;
   int max_consecutive_large = 2;
 };
@@ -61,8 +62,11 @@ class Scheduler {
  public:
   // Batches of light work that run at a time: one copies in or answers while the other computes.
   static constexpr int kLightBatches = 2;
-  // Batches of one job in a row that tell a lone caller.
+  // Batches of one job, nothing else waiting or running, that tell a lone caller.
   static constexpr int kLoneJobs = 16;
+  // One that starts while another still runs tells less: either there are several callers, or a lone one has had its
+  // answer before that batch was over.
+  static constexpr int kLoneJobsLost = 4;
 
   // `clock` outlives the scheduler. REQUIRES: Validate(options).ok().
   Scheduler(const SchedulerOptions& options, Clock* clock);
@@ -90,8 +94,8 @@ class Scheduler {
   std::vector<JobPtr> TakeBatch();
 
   // Has an executor that looks for work call `task`, and returns when it has; false where none takes it. One does only
-  // after kLoneJobs batches of one job in a row: the messages of many callers are better handled side by side. For what
-  // is short and usually brings a job. See Lookout::Hand for what it may do.
+  // for a lone caller: the messages of many are better handled side by side. For what is short and usually brings a
+  // job. See Lookout::Hand for what it may do.
   bool HandToLookout(absl::FunctionRef<void()> task) { return lookout_.Hand(task); }
 
   // Finishes overdue jobs with DEADLINE_EXCEEDED, a bounded number of them. Returns when to call again at the latest:
@@ -133,6 +137,9 @@ class Scheduler {
   // Whether what waits is better left to collect until a batch ends. Never for long: all that runs is light.
   bool LightWorkCollects() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Drained() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return queue_.empty() && pace_.running() == 0; }
+  // Counts a batch that starts now, towards a lone caller or against.
+  void CountLoneJobs(const FairQueue::Batch& batch, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool LoneCaller() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return lone_jobs_ >= kLoneJobs; }
   // Whether waiting makes no sense: a full batch, or none, or closed.
   bool NothingToWaitFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NothingRunsOrToWaitFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -154,7 +161,8 @@ class Scheduler {
   Pace pace_ ABSL_GUARDED_BY(mutex_);
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);  // not OK: closed
   int consecutive_large_ ABSL_GUARDED_BY(mutex_) = 0;
-  int lone_jobs_ ABSL_GUARDED_BY(mutex_) = 0;  // batches of one job in a row
+  int lone_jobs_ ABSL_GUARDED_BY(mutex_) = 0;                             // kLoneJobs at most
+  absl::Time last_start_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // of a batch
   absl::Time more_until_ ABSL_GUARDED_BY(mutex_) =
       absl::InfinitePast();  // the last batch had several jobs; see HoldBack
 };

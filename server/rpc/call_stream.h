@@ -62,7 +62,8 @@ class CallStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   virtual bool AnswersFull() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
   // The next message of the answers. REQUIRES: HasAnswer().
   virtual grpc::ByteBuffer TakeMessage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
-  // The stream is to end: whether nothing that it was asked for is under way.
+  // The stream is to end: whether nothing that it was asked for is under way. A call is until its answer is there, so
+  // the lock is held from before the one to after the other.
   virtual bool ReadyToEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
 
   // Starts whatever may be started: the next write, the next read, the end. To be called when an answer has come and

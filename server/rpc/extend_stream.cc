@@ -128,25 +128,31 @@ void ExtendStream::Refuse(uint64_t id, const absl::Status& status) {
 
 void ExtendStream::TakeEnd(uint64_t id, const absl::Status& status, Job::State where) {
   CountEnding(status, StationOf(where), attend_.observer);
-  Call call;
+  ExtendJobPtr job;
+  std::optional<DeadlineWatch::Token> deadline;
   {
     absl::MutexLock lock(&mutex_);
-    const auto found = calls_.find(id);
-    call = std::move(found->second);
-    calls_.erase(found);
+    Call& call = calls_.find(id)->second;
+    job = call.job;
+    deadline = std::exchange(call.deadline, std::nullopt);
   }
-  if (call.deadline.has_value()) attend_.deadlines->Remove(*call.deadline);
+  if (deadline.has_value()) attend_.deadlines->Remove(*deadline);
   Answer answer{.id = id, .status = status};
   if (status.ok()) {
-    attend_.observer->OnStage(Stage::kQueue, call.job->times().launched - call.job->times().queued);
-    call.job->input().Release();
-    answer.job = call.job;
-    answer.ticket = std::move(call.ticket);
+    attend_.observer->OnStage(Stage::kQueue, job->times().launched - job->times().queued);
+    job->input().Release();
+    answer.job = std::move(job);
   } else {
     answer.retry_after = RetryAfter(status, attend_.scheduler->RetryAfter());
   }
+  Call ended;  // let go of after the lock
   {
+    // Open until its answer is there: else the stream could end between the two.
     absl::MutexLock lock(&mutex_);
+    const auto found = calls_.find(id);
+    ended = std::move(found->second);
+    calls_.erase(found);
+    if (status.ok()) answer.ticket = std::move(ended.ticket);
     if (over() && status.ok()) CountEnding(calls_end(), Station::kSend, attend_.observer);
     Push(std::move(answer));
   }

@@ -217,11 +217,7 @@ void RegionStream::OnCallAnswered(uint64_t id, const std::shared_ptr<RegionCall>
     answer.call = call;
     answer.finished = ending.finished;
   }
-  {
-    absl::MutexLock lock(&mutex_);
-    calls_.erase(id);
-  }
-  Push(std::move(answer));
+  Push(std::move(answer), id);
 }
 
 }  // namespace tessera

@@ -39,10 +39,11 @@ v1::AttendInRegionsResponse RegionStream::Response(uint64_t id, const absl::Stat
   return response;
 }
 
-void RegionStream::Push(Answer answer) {
+void RegionStream::Push(Answer answer, std::optional<uint64_t> ended) {
   absl::Status lost;
   {
     absl::MutexLock lock(&mutex_);
+    if (ended.has_value()) calls_.erase(*ended);
     if (!over()) {
       outbox_.push_back(std::move(answer));
     } else if (answer.call != nullptr) {

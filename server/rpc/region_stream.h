@@ -66,7 +66,8 @@ class RegionStream final : public CallStream {
 
   // Answers a request that came to nothing with a status alone, and counts it.
   void Refuse(uint64_t id, const absl::Status& status);
-  void Push(Answer answer);
+  // `ended`: the call that it answers, open until then.
+  void Push(Answer answer, std::optional<uint64_t> ended = std::nullopt);
   v1::AttendInRegionsResponse Response(uint64_t id, const absl::Status& status) const;
 
   std::shared_ptr<RegionStream> Self() { return std::static_pointer_cast<RegionStream>(shared_from_this()); }

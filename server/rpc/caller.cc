@@ -1,16 +1,27 @@
 #include "server/rpc/caller.h"
 
-#include <chrono>
+#include <grpc/support/time.h>
+
+#include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "server/rpc/bearer_token.h"
 
 namespace tessera {
 namespace {
+
+// By the system's clock. Not context.deadline(), whose nanoseconds since 1970 overflow in 2262.
+absl::Time SystemDeadline(const grpc::CallbackServerContext& context) {
+  constexpr int64_t kFarthest = int64_t{1} << 40;  // seconds: longer than anybody waits
+  const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_REALTIME);
+  if (deadline.tv_sec >= kFarthest) return absl::InfiniteFuture();
+  return absl::FromTimeT(deadline.tv_sec) + absl::Nanoseconds(deadline.tv_nsec);
+}
 
 absl::StatusOr<std::string> NamedTenant(const CallMetadata& metadata) {
   const auto entry = metadata.find(kTenantKey);
@@ -52,9 +63,8 @@ bool IsLocalPeer(absl::string_view peer) {
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock) {
-  const std::chrono::system_clock::time_point deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
-  return clock.FromSystem(absl::FromChrono(deadline));
+  const absl::Time deadline = SystemDeadline(context);
+  return deadline == absl::InfiniteFuture() ? deadline : clock.FromSystem(deadline);
 }
 
 absl::Duration ToTimeout(uint64_t timeout_us) {
@@ -64,7 +74,7 @@ absl::Duration ToTimeout(uint64_t timeout_us) {
 }
 
 absl::Status CancellationReason(const grpc::CallbackServerContext& context) {
-  if (context.deadline() <= std::chrono::system_clock::now()) {
+  if (SystemDeadline(context) <= absl::Now()) {
     return absl::DeadlineExceededError("the deadline passed");
   }
   return absl::CancelledError("the caller cancelled");

@@ -114,7 +114,7 @@ def main() -> int:
         good &= check(
             batches.mean > LEAST_MEAN_BATCH or batches.wait < 4 * batches.mean,
             f"mean batch: {batches.requests:.0f} requests in {batches.batches:.0f} batches, {batches.mean:.1f} each, "
-            f"must be above {LEAST_MEAN_BATCH:.0f} where requests wait for four times as many batches ({batches.wait:.1f})",
+            f"must be above {LEAST_MEAN_BATCH:.0f} where requests wait for four times as many ({batches.wait:.1f})",
         )
     return 0 if good else 1
 

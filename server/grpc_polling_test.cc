@@ -63,20 +63,28 @@ class GrpcPollingTest : public ::testing::Test {
       Write();
     });
   }
-  void ExpectOurs() const { EXPECT_EQ(got_[0].data.u64, 7); }
+  void ExpectOursAndTakeIt() const {
+    EXPECT_EQ(got_[0].data.u64, 7);
+    eventfd_t count;
+    eventfd_read(event_, &count);
+  }
 
   const int epoll_ = epoll_create1(0);
   const int event_ = eventfd(0, 0);
   epoll_event got_[4] = {};
 };
 
+// Not to stay awake at all, and no longer.
 TEST_F(GrpcPollingTest, AsleepItReturnsWhatComes) {
-  const absl::Time begun = absl::Now();
-  std::thread writer = WriteOnceAsleep();
-  EXPECT_EQ(Wait(kForever), 1);
-  writer.join();
-  ExpectOurs();
-  EXPECT_LT(absl::Now() - begun, absl::Minutes(1)) << "it did not sleep";
+  for (const absl::Duration awake : {absl::ZeroDuration(), absl::Milliseconds(5)}) {
+    KeepReadersAwake(awake);
+    const absl::Time begun = absl::Now();
+    std::thread writer = WriteOnceAsleep();
+    EXPECT_EQ(Wait(kForever), 1);
+    writer.join();
+    ExpectOursAndTakeIt();
+    EXPECT_LT(absl::Now() - begun, absl::Minutes(1)) << "it did not sleep";
+  }
 }
 
 TEST_F(GrpcPollingTest, AwakeItReturnsWhatComesWithoutSleep) {
@@ -91,26 +99,14 @@ TEST_F(GrpcPollingTest, AwakeItReturnsWhatComesWithoutSleep) {
     EXPECT_EQ(Wait(kForever), 1);
     least = std::min(least, Sleeps() - before);
     writer.join();
-    ExpectOurs();
-    eventfd_t count;
-    eventfd_read(event_, &count);
+    ExpectOursAndTakeIt();
   }
   EXPECT_EQ(least, 0);
 }
 
-TEST_F(GrpcPollingTest, ItSleepsOnceItIsNoLongerToStayAwake) {
-  KeepReadersAwake(absl::Milliseconds(5));
-  const absl::Time begun = absl::Now();
-  std::thread writer = WriteOnceAsleep();
-  EXPECT_EQ(Wait(kForever), 1);
-  writer.join();
-  ExpectOurs();
-  EXPECT_LT(absl::Now() - begun, absl::Minutes(1)) << "it did not sleep";
-}
-
 // Also of a wait of which only the first part is awake.
 TEST_F(GrpcPollingTest, TimeoutsHoldAwakeAndAsleep) {
-  for (const absl::Duration awake : {absl::ZeroDuration(), absl::Milliseconds(100), absl::Hours(1)}) {
+  for (const absl::Duration awake : {absl::ZeroDuration(), absl::Milliseconds(150), absl::Hours(1)}) {
     absl::Duration least = absl::InfiniteDuration();
     for (int trial = 0; trial < 3; ++trial) {  // other processes take their time
       KeepReadersAwake(awake);
@@ -120,7 +116,7 @@ TEST_F(GrpcPollingTest, TimeoutsHoldAwakeAndAsleep) {
       least = std::min(least, absl::Now() - begun);
     }
     EXPECT_GE(least, absl::Milliseconds(199)) << awake;
-    EXPECT_LT(least, absl::Milliseconds(280)) << awake;
+    EXPECT_LT(least, absl::Milliseconds(330)) << awake;
   }
 }
 
@@ -143,7 +139,7 @@ TEST_F(GrpcPollingTest, TheProgramsEpollWaitDoesWhatTheNameSays) {
   }
   Write();
   EXPECT_EQ(epoll_wait(epoll_, got_, 4, kForever), 1);
-  ExpectOurs();
+  ExpectOursAndTakeIt();
 }
 
 #ifdef TESSERA_OWN_EPOLL_WAIT

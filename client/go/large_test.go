@@ -2,8 +2,11 @@ package tessera
 
 import (
 	"bytes"
+	"context"
+	"math"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 )
@@ -62,6 +65,21 @@ func TestLiveWaysAgree(t *testing.T) {
 		} else if !bytes.Equal(first, bytesOf(result.O.Data)) {
 			t.Error("the answers differ")
 		}
+	}
+}
+
+// 292 years end beyond 2262, where nanoseconds since 1970 overflow; the clients of C++ send at most 3 years.
+func TestLiveFarDeadline(t *testing.T) {
+	target := startLive(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(math.MaxInt64))
+	defer cancel()
+	for name, way := range ways {
+		result, err := Attend(ctx, newTestClient(t, target, way...), meanCall(100, 4))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		checkMean(t, result, err)
 	}
 }
 

@@ -11,8 +11,7 @@ namespace tessera {
 // Thread-safe. Real() lives for ever; a clock outlives everything that holds it.
 //
 // A clock's times never jump and never run backwards, whatever is done to the system's time: they may be compared with
-// one another and subtracted, but are no time of day. Times of day that come from outside are converted once, on
-// arrival, by FromSystem.
+// one another and subtracted, but are no time of day.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -23,9 +22,6 @@ class Clock {
   // held and guards what the condition reads.
   virtual bool AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition, absl::Time deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) = 0;
-
-  // The time on this clock that is as far from its now as `time` is from the system's.
-  absl::Time FromSystem(absl::Time time) const;
 
   // The system's monotonic clock.
   static Clock* Real();

@@ -10,15 +10,6 @@
 namespace tessera {
 namespace {
 
-TEST(Clock, TimesOfDayKeepTheirDistance) {
-  FakeClock clock;
-  const absl::Time before = absl::Now();
-  const absl::Time converted = clock.FromSystem(before + absl::Hours(1));
-  EXPECT_LE(converted, clock.Now() + absl::Hours(1));
-  EXPECT_GE(converted, clock.Now() + absl::Hours(1) - (absl::Now() - before));
-  EXPECT_EQ(clock.FromSystem(absl::InfiniteFuture()), absl::InfiniteFuture());
-}
-
 TEST(FakeClock, StandsStillUntilAdvanced) {
   FakeClock clock;
   const absl::Time start = clock.Now();

@@ -96,12 +96,12 @@ void AttendStream::OpenCall(const wire::DecodedAttendStreamRequest& message, int
   const absl::Status joined = (*call)->Join(striped ? message.stripe->index() : 0,
                                             std::static_pointer_cast<AttendStream>(shared_from_this()), message.id);
   if (!joined.ok()) {
-    {
-      absl::MutexLock lock(&mutex_);
-      calls_.erase(message.id);
-    }
     (*call)->End(joined);
-    return AnswerLate(message.id, joined);
+    StreamAnswer refusal;
+    refusal.id = message.id;
+    refusal.status = joined;
+    refusal.call = *std::move(call);
+    return TakeAnswer(std::move(refusal));
   }
   if (striped) stripes_->DropIfJoined(tenant().name(), *message.stripe, **call);
   (*call)->Receive(message.payload_offset, message.payload);

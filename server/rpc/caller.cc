@@ -1,27 +1,17 @@
 #include "server/rpc/caller.h"
 
-#include <grpc/support/time.h>
-
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "server/rpc/bearer_token.h"
 
 namespace tessera {
 namespace {
-
-// By the system's clock. Not context.deadline(), whose nanoseconds since 1970 overflow in 2262.
-absl::Time SystemDeadline(const grpc::CallbackServerContext& context) {
-  constexpr int64_t kFarthest = int64_t{1} << 40;  // seconds: longer than anybody waits
-  const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_REALTIME);
-  if (deadline.tv_sec >= kFarthest) return absl::InfiniteFuture();
-  return absl::FromTimeT(deadline.tv_sec) + absl::Nanoseconds(deadline.tv_nsec);
-}
 
 absl::StatusOr<std::string> NamedTenant(const CallMetadata& metadata) {
   const auto entry = metadata.find(kTenantKey);
@@ -62,9 +52,15 @@ bool IsLocalPeer(absl::string_view peer) {
   return false;
 }
 
+absl::Duration TimeLeft(gpr_timespec deadline) {
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  if (left.tv_sec == std::numeric_limits<int64_t>::max()) return absl::InfiniteDuration();
+  if (left.tv_sec == std::numeric_limits<int64_t>::min()) return -absl::InfiniteDuration();
+  return absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
+}
+
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock) {
-  const absl::Time deadline = SystemDeadline(context);
-  return deadline == absl::InfiniteFuture() ? deadline : clock.FromSystem(deadline);
+  return clock.Now() + TimeLeft(context.raw_deadline());
 }
 
 absl::Duration ToTimeout(uint64_t timeout_us) {
@@ -74,7 +70,7 @@ absl::Duration ToTimeout(uint64_t timeout_us) {
 }
 
 absl::Status CancellationReason(const grpc::CallbackServerContext& context) {
-  if (SystemDeadline(context) <= absl::Now()) {
+  if (TimeLeft(context.raw_deadline()) <= absl::ZeroDuration()) {
     return absl::DeadlineExceededError("the deadline passed");
   }
   return absl::CancelledError("the caller cancelled");

@@ -2,6 +2,8 @@
 #ifndef TESSERA_SERVER_RPC_CALLER_H_
 #define TESSERA_SERVER_RPC_CALLER_H_
 
+#include <grpc/support/time.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -32,7 +34,11 @@ absl::StatusOr<std::string> TenantOf(const CallMetadata& metadata, const Tokens*
 // Whether the peer of an RPC, as gRPC names it, is on this host: it came over a Unix socket or a loopback address.
 bool IsLocalPeer(absl::string_view peer);
 
-// The RPC's deadline on `clock`. gRPC gives it as a time of day: ask once, on arrival.
+// What is left until a deadline of gRPC's, by the clock that it is on: negative once it has passed. Not by the time of
+// day, which may jump, and whose nanoseconds since 1970, as context.deadline() has them, end in 2262.
+absl::Duration TimeLeft(gpr_timespec deadline);
+
+// The RPC's deadline on `clock`.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock);
 
 // A timeout as messages of streams carry it: 0, and what no one waits for, is without end.

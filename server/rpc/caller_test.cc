@@ -1,5 +1,6 @@
 #include "server/rpc/caller.h"
 
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -63,6 +64,22 @@ TEST(CallerTest, NoTimeoutAndOneOfMoreThanAYearAreWithoutEnd) {
   EXPECT_EQ(ToTimeout(uint64_t{3600} * 1'000'000), absl::Hours(1));
   for (const uint64_t none : {uint64_t{0}, uint64_t{366} * 24 * 3600 * 1'000'000, ~uint64_t{0}}) {
     EXPECT_EQ(ToTimeout(none), absl::InfiniteDuration()) << none;
+  }
+}
+
+TEST(TimeLeftTest, IsByTheDeadlinesOwnClock) {
+  constexpr int64_t kCenturies = int64_t{300} * 366 * 24 * 3600;  // more nanoseconds than 64 bits hold
+  for (const gpr_clock_type type : {GPR_CLOCK_MONOTONIC, GPR_CLOCK_REALTIME}) {
+    for (const int64_t seconds :
+         {int64_t{-3600}, int64_t{-1}, int64_t{1}, int64_t{3600}, kCenturies, 40 * kCenturies}) {
+      const gpr_timespec now = gpr_now(type);
+      const absl::Duration left = TimeLeft(gpr_time_add(now, gpr_time_from_seconds(seconds, GPR_TIMESPAN)));
+      const gpr_timespec passed = gpr_time_sub(gpr_now(type), now);
+      EXPECT_LE(left, absl::Seconds(seconds));
+      EXPECT_GE(left, absl::Seconds(seconds - passed.tv_sec) - absl::Nanoseconds(passed.tv_nsec));
+    }
+    EXPECT_EQ(TimeLeft(gpr_inf_future(type)), absl::InfiniteDuration());
+    EXPECT_EQ(TimeLeft(gpr_inf_past(type)), -absl::InfiniteDuration());
   }
 }
 

@@ -112,9 +112,9 @@ def main() -> int:
     if before is not None:
         batches = batch_size.read(arguments.metrics_url).since(before)
         good &= check(
-            batches.mean > LEAST_MEAN_BATCH or batches.wait < 4 * batches.mean,
+            batches.mean > LEAST_MEAN_BATCH or batches.wait < 3 * batches.mean,
             f"mean batch: {batches.requests:.0f} requests in {batches.batches:.0f} batches, {batches.mean:.1f} each, "
-            f"must be above {LEAST_MEAN_BATCH:.0f} where requests wait for four times as many ({batches.wait:.1f})",
+            f"must be above {LEAST_MEAN_BATCH:.0f} where requests wait for 3 times as many ({batches.wait:.1f})",
         )
     return 0 if good else 1
 

@@ -159,7 +159,7 @@ void StreamCall::End(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     if (ended_.has_value()) return;
     job = job_;
-    if (job == nullptr) ended_ = status;
+    if (job == nullptr) ended_ = Told(status);
   }
   if (job == nullptr) return Deliver(status, Job::State::kCreated);
   if (job->Finish(status)) environment_.scheduler->Forget(*job);
@@ -174,6 +174,11 @@ void StreamCall::StreamBroke(const AnswerSink* sink, const absl::Status& status)
   End(status);
 }
 
+absl::Status StreamCall::Told(const absl::Status& status) const {
+  return broken_ != nullptr && absl::IsCancelled(status) ? absl::UnavailableError("a stream of the call broke")
+                                                         : status;
+}
+
 void StreamCall::NotSent(const absl::Status& status) {
   if (!not_sent_.exchange(true)) CountEnding(status, Station::kSend, environment_.observer);
 }
@@ -183,12 +188,12 @@ void StreamCall::Deliver(const absl::Status& status, Job::State where) {
   std::shared_ptr<AttendJob> job;
   std::optional<DeadlineWatch::Token> deadline_token;
   std::optional<DeadlineWatch::Token> assembly_token;
-  absl::Status told = status;  // to every stream but the broken one
+  absl::Status told;
   const AnswerSink* broken;
   {
     absl::MutexLock lock(&mutex_);
     broken = broken_;
-    if (broken != nullptr && absl::IsCancelled(status)) told = absl::UnavailableError("a stream of the call broke");
+    told = Told(status);
     ended_ = told;
     participants.swap(participants_);
     deadline_token.swap(deadline_token_);

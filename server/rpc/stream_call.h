@@ -104,9 +104,9 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void QueueIfComplete();
   // Answers all participants. Runs once.
   void Deliver(const absl::Status& status, Job::State where);
-  // Gives staging memory back if the call has ended before it became a job and nobody is copying.
   // What streams hear of a call that ends so: another stream that breaks is no cancellation of theirs.
   absl::Status Told(const absl::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives staging memory back if the call has ended before it became a job and nobody is copying.
   void ReleaseMemory() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AttendEnvironment& environment_;

@@ -24,7 +24,7 @@ from remote import RemoteEmbedder
 from wordpiece import WordPiece
 
 LEAST_COSINE = 0.99999
-# Where requests waited, in the mean, for four batches for each request in one: batches grow with what waits, and a
+# Where requests waited, in the mean, for three batches for each request in one: batches grow with what waits, and a
 # server that keeps up with its caller has nothing to batch.
 LEAST_MEAN_BATCH = 4.0
 
